@@ -78,9 +78,12 @@ const methods = {
   'prompts/list': () => ({
     prompts: [{ name: 'metric_recipe', arguments: [{ name: 'recipe', required: true }] }],
   }),
-  'prompts/get': ({ arguments: { recipe } }) => ({
-    messages: [{ role: 'user', content: { type: 'text', text: `Rewrite in metric units, with convert:\n${recipe}` } }],
-  }),
+  'prompts/get': ({ name, arguments: { recipe } = {} }) => {
+    if (name !== 'metric_recipe' || recipe === undefined)
+      throw Object.assign(new Error('Unknown prompt, or its argument recipe is missing'), { code: -32602 });
+    const content = { type: 'text', text: `Rewrite in metric units, with convert:\n${recipe}` };
+    return { messages: [{ role: 'user', content }] };
+  },
 };
 
 let client = {};
@@ -95,7 +98,17 @@ function ask(method, params) {
 }
 
 for await (const line of createInterface({ input: process.stdin })) {
-  const { id, method, params = {}, result, error } = JSON.parse(line);
+  let messages;
+  try {
+    messages = [JSON.parse(line)].flat();
+  } catch {
+    send({ id: null, error: { code: -32700, message: 'Not JSON' } });
+    continue;
+  }
+  for (const message of messages) receive(message);
+}
+
+function receive({ id, method, params = {}, result, error }) {
   if (method === undefined) {
     if (error) waiting.get(id)?.reject(new Error(error.message));
     else waiting.get(id)?.resolve(result);

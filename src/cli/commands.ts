@@ -1,6 +1,7 @@
 import { columns } from '../telemetry/style.js';
 import { type Command, type Flag, HELP } from './command.js';
 import { AGENTS } from './commands/agents.js';
+import { ASSESS } from './commands/assess.js';
 import { AUDIT_EXPORT, AUDIT_LIST, AUDIT_TAIL, AUDIT_VERIFY } from './commands/audit.js';
 import { AUTH_DOCTOR, AUTH_LIST, AUTH_LOGOUT } from './commands/auth.js';
 import { CALL } from './commands/call.js';
@@ -34,7 +35,7 @@ export const TOP_FLAGS: readonly Flag[] = [HELP, VERSION];
 /** Every command, in the order of the help. */
 export const COMMANDS: readonly Command[] = [
   ...[SERVE, STDIO, CONFIG_CHECK, CONFIG_DIFF, CONFIG_SCHEMA, IMPORT, CONNECT],
-  ...[STATUS, SERVERS, TOOLS, CALL, AGENTS, SEND, LOGS, TAIL, SEARCH, LINT, COMPLETION],
+  ...[STATUS, SERVERS, TOOLS, CALL, AGENTS, SEND, LOGS, TAIL, SEARCH, LINT, ASSESS, COMPLETION],
   ...[KEYS_CREATE, KEYS_LIST, KEYS_REVOKE],
   ...[USERS_ADD, USERS_LIST, USERS_REMOVE, USERS_PASSWORD, USERS_ROTATE],
   ...[POLICY_TEST, POLICY_EXPLAIN],

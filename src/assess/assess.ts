@@ -1,0 +1,201 @@
+/** Assesses one target: detects its protocols, runs the probes, and makes the report. */
+import type { StdioCommand } from '../outbound/stdio/process.js';
+import { type Revision, revisionOf } from '../protocol/mcp/revisions/index.js';
+import { a2aSurfaces, detectA2a } from './a2a/assess-a2a.js';
+import { A2A_REQUIREMENTS } from './a2a/requirements.js';
+import { mcpSurfaces, surfaceName } from './mcp/assess-mcp.js';
+import type { Channel } from './mcp/channel-peer.js';
+import { type Detected, detectHttp, detectStdio } from './mcp/detect.js';
+import { MCP_REQUIREMENTS } from './mcp/requirements.js';
+import type { Profile } from './profiles.js';
+import { changesSince, type Report, type ReportedCheck, type Section } from './report/model.js';
+import { type Check, PRIORITIES, run } from './run.js';
+import { gradeOf, scoreOf } from './score.js';
+import { specLink } from './spec-link.js';
+import { HttpWire, type WireClient } from './wire/http-wire.js';
+import { OutOfTime, Pace, type PaceOptions } from './wire/pace.js';
+import type { Reply } from './wire/reply.js';
+import { stdioChannel } from './wire/stdio-channel.js';
+
+export type Target =
+  | { readonly kind: 'url'; readonly url: URL }
+  | { readonly kind: 'command'; readonly command: StdioCommand }
+  /** Lines to a server in this process. */
+  | { readonly kind: 'channel'; readonly name: string; readonly open: () => Channel };
+
+export interface AssessOptions {
+  readonly tool: string;
+  readonly target: Target;
+  readonly profile: Profile;
+  /** Headers with credentials; sent to the origin of the target only. */
+  readonly credentials?: readonly (readonly [string, string])[];
+  readonly active?: boolean;
+  /** The dates of the revisions to examine. Default: all that the target speaks. */
+  readonly revisions?: readonly string[] | undefined;
+  readonly pace?: Partial<PaceOptions>;
+  /** Replaces the connection, for servers in this process. */
+  readonly client?: WireClient | undefined;
+  readonly progress?: ((done: number, total: number, label: string) => void) | undefined;
+  /** An earlier report, to show the changes. */
+  readonly before?: Report | undefined;
+}
+
+const PACE: PaceOptions = { interval: 20, answer: 5_000, total: 300_000 };
+
+export async function assess(options: AssessOptions): Promise<Report> {
+  const started = new Date();
+  const pace = new Pace({ ...PACE, ...options.pace });
+  const notes: string[] = [];
+  const sections: Section[] = [];
+  const mcp = await detectMcp(options, pace, notes);
+  if (mcp !== undefined && mcp.targets.length > 0) sections.push(await mcpSection(options, mcp, notes));
+  const a2a = await a2aSection(options, pace, notes, sections.length === 0);
+  if (a2a !== undefined) sections.push(a2a);
+  if (sections.length > 0) notes.splice(0, notes.length, ...notes.filter((note) => !note.startsWith(NO_MCP)));
+  else notes.push('Neither an MCP server nor an A2A agent was recognised.');
+  const score = sections.length === 0 ? 0 : average(sections.map((section) => section.score));
+  return {
+    format: 1,
+    tool: options.tool,
+    target: nameOf(options.target),
+    profile: options.profile.name,
+    active: options.active === true,
+    score,
+    grade: gradeOf(score),
+    complete: sections.length > 0 && sections.every(({ complete }) => complete),
+    sections,
+    notes,
+    changes: options.before === undefined ? null : changesSince(options.before, sections),
+    times: {
+      started: started.toISOString(),
+      milliseconds: Date.now() - started.getTime(),
+      requests: pace.requests,
+    },
+  };
+}
+
+const average = (values: readonly number[]): number =>
+  Math.round((10 * values.reduce((sum, value) => sum + value, 0)) / values.length) / 10;
+
+/** The target in reports: without a query, which may hold secrets. */
+export function nameOf(target: Target): string {
+  switch (target.kind) {
+    case 'url':
+      return `${target.url.origin}${target.url.pathname}`;
+    case 'command':
+      return [target.command.command, ...(target.command.args ?? [])].join(' ');
+    case 'channel':
+      return target.name;
+  }
+}
+
+async function detectMcp(
+  { target, credentials = [], revisions, client }: AssessOptions,
+  pace: Pace,
+  notes: string[],
+): Promise<Detected | undefined> {
+  const chosen = revisions?.map(revisionOf);
+  const wanted = (revision: Revision): boolean => chosen === undefined || chosen.includes(revision);
+  try {
+    const found =
+      target.kind === 'url'
+        ? await detectHttp(() => new HttpWire({ pace, url: target.url, credentials, client }), wanted)
+        : await detectStdio(target.kind === 'channel' ? target.open : () => stdioChannel(target.command), pace, wanted);
+    if (found.locked) notes.push('The server needs a token. Give one with --auth to examine the rest.');
+    if (found.targets.length === 0) notes.push(...found.refusals.slice(0, 3).map(refusal));
+    return found;
+  } catch (error) {
+    if (!(error instanceof OutOfTime)) throw error;
+    notes.push('The time was over before the server was recognised.');
+    return undefined;
+  }
+}
+
+const NO_MCP = 'No MCP';
+
+const refusal = ({ method, status, code, failure }: Reply): string =>
+  `${NO_MCP}: ${method === '' ? 'GET' : method} got ${failure ?? [status, code].filter((each) => each !== undefined).join(' with ')}`;
+
+async function mcpSection(options: AssessOptions, detected: Detected, notes: string[]): Promise<Section> {
+  const categories = options.profile.categories.MCP;
+  const requirements = MCP_REQUIREMENTS.filter((row) => categories.some(({ has }) => has(row)));
+  const methods: Record<string, boolean> = {};
+  const surfaces = mcpSurfaces(detected, {
+    active: options.active === true,
+    credentials: (options.credentials ?? []).length > 0,
+    methods,
+  });
+  const { checks, complete } = await run({ requirements, surfaces, progress: options.progress });
+  if (!complete) notes.push('The time was over before every requirement was checked.');
+  const names = detected.targets.map(({ revision, transport }) => surfaceName(revision, transport));
+  return sectionOf('MCP', names, checks, options.profile, methods, complete);
+}
+
+async function a2aSection(
+  options: AssessOptions,
+  pace: Pace,
+  notes: string[],
+  atRoot: boolean,
+): Promise<Section | undefined> {
+  const { target, credentials = [], client, profile, active = false, progress } = options;
+  const categories = profile.categories.A2A;
+  if (target.kind !== 'url' || categories.length === 0) return undefined;
+  const http = new HttpWire({ pace, url: target.url, credentials, client });
+  try {
+    const targets = await detectA2a(http, atRoot);
+    if (targets.length === 0) return undefined;
+    const requirements = A2A_REQUIREMENTS.filter((row) => categories.some(({ has }) => has(row)));
+    const surfaces = a2aSurfaces(targets, { http, active, credentials: credentials.length > 0 });
+    const { checks, complete } = await run({ requirements, surfaces, progress });
+    if (!complete) notes.push('The time was over before every requirement was checked.');
+    return sectionOf(
+      'A2A',
+      targets.map(({ name }) => name),
+      checks,
+      profile,
+      {},
+      complete,
+    );
+  } catch (error) {
+    if (!(error instanceof OutOfTime)) throw error;
+    return undefined;
+  }
+}
+
+function sectionOf(
+  protocol: Section['protocol'],
+  surfaces: readonly string[],
+  checks: readonly Check[],
+  profile: Profile,
+  methods: Readonly<Record<string, boolean>>,
+  complete: boolean,
+): Section {
+  const categories = profile.categories[protocol];
+  const shown = checks.map((check) => reported(check, categories.find(({ has }) => has(check.requirement))?.name));
+  const sorted = Object.fromEntries(Object.entries(methods).sort(([a], [b]) => (a < b ? -1 : 1)));
+  return { protocol, surfaces, ...scoreOf(checks, categories), checks: shown, methods: sorted, complete };
+}
+
+function reported({ requirement, outcome, verdicts }: Check, category = ''): ReportedCheck {
+  const { id, level, text, fix, unobservable } = requirement;
+  const own = verdicts.filter(({ verdict }) => verdict.outcome === outcome);
+  const [first] = own;
+  const verdict = first?.verdict;
+  return {
+    id,
+    level,
+    category,
+    text,
+    spec: specLink(requirement),
+    outcome,
+    priority: PRIORITIES[level],
+    reason:
+      unobservable ?? (verdict === undefined ? noSurface(outcome) : verdict.outcome === 'pass' ? null : verdict.reason),
+    surfaces: own.map(({ surface }) => surface),
+    fix: outcome === 'fail' ? fix : null,
+    evidence: verdict?.outcome === 'fail' ? verdict.evidence : [],
+  };
+}
+
+const noSurface = (outcome: string): string | null =>
+  outcome === 'skip' ? 'the target has no revision and transport of this requirement' : null;

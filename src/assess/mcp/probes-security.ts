@@ -1,0 +1,142 @@
+/** Probes of authorization, and of attacks through web sites. */
+import { headerOf } from '../../protocol/http/headers.js';
+import { asList, asObject, isObject, type Json } from '../json.js';
+import { expect, fail, PASS, skip, type Verdict } from '../requirement.js';
+import { isRefused, type Reply } from '../wire/reply.js';
+import { type Probe, replies } from './observed.js';
+import { harmless, initializeParams } from './peer.js';
+import type { McpSurface } from './surface.js';
+
+const FOREIGN = 'https://attacker.example';
+const LOOPBACK = /^(localhost|127(\.\d+){3}|\[::1\])$/;
+const OPEN = 'the server needs no token';
+
+/** The answer to a first request without credentials. */
+export const anonymous = (surface: McpSurface): Promise<Reply> => surface.once('anonymous', () => first(surface, {}));
+
+function first({ peer, modern }: McpSurface, headers: Record<string, string>): Promise<Reply> {
+  const options = { credentials: false, headers: { ...headers, 'Mcp-Session-Id': undefined } };
+  if (modern) return peer.call('server/discover', {}, options);
+  return peer.call('initialize', initializeParams(peer.revision.date), options);
+}
+
+const fromForeignSite = (surface: McpSurface): Promise<Reply> =>
+  surface.once('foreign origin', () =>
+    surface.peer.call(harmless(surface.peer.revision), undefined, { headers: { Origin: FOREIGN } }),
+  );
+
+/** A probe for servers that answer 401 without a token. */
+const ifLocked =
+  (judge: (refused: Reply, surface: McpSurface) => Verdict | Promise<Verdict>): Probe =>
+  async (surface) => {
+    const reply = await anonymous(surface);
+    return reply.status === 401 ? judge(reply, surface) : skip(OPEN);
+  };
+
+const challengeOf = (reply: Reply): string => headerOf(reply.headers, 'www-authenticate') ?? '';
+
+/** The resource metadata: at the address of the challenge, or at the well-known addresses. */
+function metadata(surface: McpSurface, refused: Reply): Promise<Reply | undefined> {
+  return surface.once('resource metadata', async () => {
+    const http = surface.peer.http!;
+    const { origin, pathname } = http.url;
+    const named = /resource_metadata="?([^",\s]+)/i.exec(challengeOf(refused))?.[1];
+    const known = '/.well-known/oauth-protected-resource';
+    const addresses = [named, `${origin}${known}${pathname === '/' ? '' : pathname}`, `${origin}${known}`];
+    let last: Reply | undefined;
+    for (const address of addresses) {
+      // An address at another host is the server's word only; it is not fetched.
+      if (address === undefined || !URL.canParse(address) || new URL(address).origin !== origin) continue;
+      last = await http.send({ method: 'GET', url: new URL(address), credentials: false });
+      if (last.status === 200 && isObject(last.messages[0])) return last;
+    }
+    return last;
+  });
+}
+
+export const SECURITY_PROBES: Readonly<Record<string, Probe>> = {
+  origin: async (surface) => {
+    const reply = await fromForeignSite(surface);
+    const exact = surface.modern || surface.peer.revision.primingEvents;
+    const right = exact ? reply.status === 403 : isRefused(reply);
+    return expect(right, `a request of ${FOREIGN} got the status ${reply.status ?? reply.failure}`, reply);
+  },
+  sseOrigin: async ({ peer }) => {
+    const headers = { Accept: 'text/event-stream', Origin: FOREIGN };
+    const reply = await peer.http!.send({ method: 'GET', headers, headOnly: true });
+    return expect(isRefused(reply), `a stream for ${FOREIGN} got the status ${reply.status}`, reply);
+  },
+  host: async (surface) => {
+    if (!LOOPBACK.test(surface.peer.http!.url.hostname)) return skip('the server is not on a loopback address');
+    const reply = await surface.peer.call(harmless(surface.peer.revision), undefined, {
+      headers: { Host: 'attacker.example' },
+    });
+    return expect(isRefused(reply), `a request for attacker.example got the status ${reply.status}`, reply);
+  },
+  everyRequestAuthenticated: ifLocked(async (_, surface) => {
+    if (!surface.options.credentials) return skip('no credential was given');
+    const reply = await surface.peer.call(harmless(surface.peer.revision), undefined, { credentials: false });
+    return expect(reply.status === 401, `a request without the token got the status ${reply.status}`, reply);
+  }),
+  missingToken: async (surface) => {
+    const reply = await anonymous(surface);
+    if (reply.result !== undefined) return skip(OPEN);
+    return expect(reply.status === 401, `a request without a token got the status ${reply.status}`, reply);
+  },
+  invalidToken: ifLocked(async (_, surface) => {
+    const reply = await first(surface, { Authorization: 'Bearer parley-invalid-token-0123456789' });
+    return expect(reply.status === 401, `an invalid token got the status ${reply.status}`, reply);
+  }),
+  challenge: ifLocked((refused) =>
+    expect(
+      /^Bearer .*resource_metadata=/i.test(challengeOf(refused)),
+      'WWW-Authenticate names no resource metadata',
+      refused,
+    ),
+  ),
+  resourceMetadata: ifLocked(async (refused, surface) => {
+    const reply = await metadata(surface, refused);
+    const document = asObject(reply?.messages[0]);
+    const servers = asList(document['authorization_servers']);
+    return expect(
+      reply?.status === 200 && servers.length > 0,
+      'no authorization server is published',
+      reply ?? refused,
+    );
+  }),
+  challengeScope: ifLocked((refused) =>
+    expect(/scope=/i.test(challengeOf(refused)), 'the challenge has no scope', refused),
+  ),
+  noOfflineAccess: ifLocked(async (refused, surface) => {
+    const reply = await metadata(surface, refused);
+    const scopes = asList((reply?.messages[0] as Json | undefined)?.['scopes_supported']);
+    const found = scopes.includes('offline_access') || challengeOf(refused).includes('offline_access');
+    return expect(!found, 'offline_access is named', reply ?? refused);
+  }),
+  https: ({ peer }) => {
+    const { protocol, hostname } = peer.http!.url;
+    if (LOOPBACK.test(hostname)) return skip('the server is on a loopback address');
+    return expect(protocol === 'https:', 'the server is reached over http', peer.opening);
+  },
+  corsCredentials: async (surface) => {
+    const reply = await fromForeignSite(surface);
+    const allowed = headerOf(reply.headers, 'access-control-allow-origin');
+    const credentials = headerOf(reply.headers, 'access-control-allow-credentials') === 'true';
+    if (allowed === FOREIGN && credentials) return fail('any web site may use the credentials of a user', reply);
+    return PASS;
+  },
+};
+
+const TRACE =
+  /\n\s+at \S.*:\d+:\d+|Traceback \(most recent call last\)|\/(?:home|usr|var|opt|Users)\/[\w./-]+\.(?:js|ts|mjs|py|go|rs)\b/;
+
+export const SECURITY_OBSERVATIONS: Readonly<Record<string, Probe>> = {
+  noStackTraces: replies(
+    ({ error }) => error !== undefined,
+    ({ error }) =>
+      TRACE.test(`${error!['message']}\n${JSON.stringify(error!['data'] ?? '').replaceAll('\\n', '\n')}`)
+        ? 'an error shows a stack trace or a path of the server'
+        : undefined,
+    'no error was sent',
+  ),
+};

@@ -1,0 +1,31 @@
+import type { Probe } from './observed.js';
+import { BASE_OBSERVATIONS, BASE_PROBES } from './probes-base.js';
+import { FEATURE_PROBES } from './probes-features.js';
+import { PROFILE_OBSERVATIONS, PROFILE_PROBES } from './probes-profiles.js';
+import { SECURITY_OBSERVATIONS, SECURITY_PROBES } from './probes-security.js';
+import { TRANSPORT_OBSERVATIONS, TRANSPORT_PROBES } from './probes-transport.js';
+import { UTILITY_OBSERVATIONS, UTILITY_PROBES } from './probes-utilities.js';
+
+/** Probes that send requests of their own. */
+export const MCP_PROBES: Readonly<Record<string, Probe>> = {
+  ...BASE_PROBES,
+  ...FEATURE_PROBES,
+  ...UTILITY_PROBES,
+  ...PROFILE_PROBES,
+  ...TRANSPORT_PROBES,
+  ...SECURITY_PROBES,
+};
+
+/** Probes over everything that arrived. They run after the others. */
+export const MCP_OBSERVATIONS: Readonly<Record<string, Probe>> = {
+  ...BASE_OBSERVATIONS,
+  ...UTILITY_OBSERVATIONS,
+  ...TRANSPORT_OBSERVATIONS,
+  ...SECURITY_OBSERVATIONS,
+  ...PROFILE_OBSERVATIONS,
+};
+
+/** The probes that make sense for a server that refuses requests without a token, if no token was given. */
+export const LOCKED_PROBES: ReadonlySet<string> = new Set([
+  ...['missingToken', 'invalidToken', 'challenge', 'resourceMetadata', 'challengeScope', 'noOfflineAccess', 'https'],
+]);

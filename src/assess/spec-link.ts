@@ -1,0 +1,13 @@
+import { REVISIONS } from '../protocol/mcp/revisions/index.js';
+import { type Requirement, versionIndexes } from './requirement.js';
+
+const MCP = 'https://modelcontextprotocol.io/specification';
+const A2A = 'https://a2a-protocol.org';
+
+/** The address of the page, in the newest version that has the requirement. */
+export function specLink({ protocol, spec, versions }: Requirement): string {
+  if (spec.startsWith('https://')) return spec;
+  if (protocol === 'A2A') return `${A2A}/${spec}`;
+  const newest = REVISIONS[Math.max(...versionIndexes(versions))];
+  return `${MCP}/${newest?.date ?? 'draft'}/${spec}`;
+}
