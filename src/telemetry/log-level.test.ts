@@ -12,7 +12,7 @@ test('the level switches to debug and back, and says so', () => {
   const levels = new LogLevelSwitch(log);
   levels.toggle();
   expect(log.level).toBe('debug');
-  expect(lines[0]).toContain('"level":"debug"');
+  expect(lines[0]).toContain('"to":"debug"');
   levels.toggle();
   expect(log.level).toBe('warn');
   expect(lines).toHaveLength(2);

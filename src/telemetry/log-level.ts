@@ -31,7 +31,7 @@ export class LogLevelSwitch {
     const verbose = log.isLevelEnabled('info');
     if (verbose) log.info({ level }, 'the level of the log changes');
     log.level = level;
-    if (!verbose && log.isLevelEnabled('info')) log.info({ level }, 'the level of the log changed');
+    if (!verbose && log.isLevelEnabled('info')) log.info({ to: level }, 'the level of the log changed');
   }
 }
 

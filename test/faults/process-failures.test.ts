@@ -17,7 +17,7 @@ const SABOTAGE = `
     defect: () => void (async () => undefined.nowhere)(),
     exception: () => setImmediate(() => { throw new Error('thrown in a callback'); }),
   };
-  if (isMainThread) process.on('SIGUSR2', fail[process.env.SABOTAGE]);
+  if (isMainThread) process.on('SIGWINCH', fail[process.env.SABOTAGE]);
 `;
 
 let folder: string;
@@ -54,7 +54,7 @@ const alive = async ({ url }: RunningGateway): Promise<number> => (await fetch(`
 
 test('a rejection with an expected error is logged with its stack, and the gateway keeps running', async () => {
   const running = await sabotaged('rejection');
-  running.process.kill('SIGUSR2');
+  running.process.kill('SIGWINCH');
   expect(await logged('process.failure')).toMatchObject({
     level: 50,
     err: { message: 'an upstream went away', stack: expect.stringMatching(/\n {4}at .*sabotage\.mjs/) },
@@ -66,7 +66,7 @@ test('a rejection with an expected error is logged with its stack, and the gatew
 
 test('a flood of rejections is throttled in the log', async () => {
   const running = await sabotaged('flood');
-  running.process.kill('SIGUSR2');
+  running.process.kill('SIGWINCH');
   await logged('process.failure');
   expect(await alive(running)).toBe(200);
   expect(running.log().split('process.failure')).toHaveLength(2);
@@ -78,7 +78,7 @@ test.each([
 ])('a %s is logged with its stack and ends the process', async (how, msg, message) => {
   const running = await sabotaged(how);
   const ended = once(running.process, 'close');
-  running.process.kill('SIGUSR2');
+  running.process.kill('SIGWINCH');
   expect(await ended).toEqual([1, null]);
   expect(await logged('process.failure')).toMatchObject({
     msg,
@@ -91,7 +91,7 @@ test.each([{ format: 'text' }, { format: 'json', level: 'silent' }])(
   async (log) => {
     const running = await sabotaged('defect', log);
     const ended = once(running.process, 'close');
-    running.process.kill('SIGUSR2');
+    running.process.kill('SIGWINCH');
     expect(await ended).toEqual([1, null]);
     expect(running.log()).toMatch(/the process ends[\s\S]*nowhere[\s\S]*\n +at .*sabotage\.mjs/);
   },

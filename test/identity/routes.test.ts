@@ -23,6 +23,8 @@ const PUBLIC = [
   // Agent cards, unless `a2a.publicCards` is false, and the keys of their signatures.
   /^\/\.well-known\/(agent|api-catalog|jwks)/,
   /agent-card|agent\.json|\/card$|AgentCard$|well-known/,
+  // The description of the API: the routes of the product, none of the configuration.
+  /^\/(docs|docs\/style\.css|openapi\.json)$/,
   // OAuth metadata.
   /^\/\.well-known\/oauth-/,
   // The pages on which users sign in at servers and agents: a sealed link admits the browser.

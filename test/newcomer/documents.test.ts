@@ -210,7 +210,7 @@ describe('docs/dependencies.md', () => {
 
   test.each([
     ['dependencies', 'At run time'],
-    ['optionalDependencies', 'At run time, where Node needs it'],
+    ['optionalDependencies', 'At run time, loaded on demand'],
     ['devDependencies', 'For development and tests'],
   ])('has one line for each of the %s, and no other', (kind, heading) => {
     const rows = [...sectionOf(DEPENDENCIES, heading).matchAll(/^\| `([^`]+)` *\| (.{20,}?) *\|$/gm)];

@@ -62,8 +62,13 @@ describe('S1: a program', () => {
     const users = (pattern: RegExp): string[] => code.filter((file) => pattern.test(readFileSync(file, 'utf8')));
     // `readEntry` of src/cluster and src/protocol are other functions.
     const ofConfig = /import \{[^}]*\breadEntry\b[^}]*\} from '[^']*config\/entry\.js'/;
-    expect(users(ofConfig)).toEqual([]);
-    expect(users(/import \{[^}]*\breadRegistration\b[^}]*\}/)).toEqual(['src/app/registrations.ts']);
+    // `parley import` writes the configuration file of its operator, and registers nothing.
+    expect(users(ofConfig)).toEqual(['src/cli/commands/import.ts']);
+    // A trial before the registration reads the settings in the same way.
+    expect(users(/import \{[^}]*\breadRegistration\b[^}]*\}/)).toEqual([
+      'src/app/mcp-runtime.ts',
+      'src/app/registrations.ts',
+    ]);
     // Only the builder of upstreams takes a command, and only the folder of processes starts one.
     expect(users(/from 'node:child_process'/).every((file) => file.startsWith('src/outbound/stdio/'))).toBe(true);
   });

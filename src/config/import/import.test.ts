@@ -110,7 +110,7 @@ describe('formats', () => {
       model_list: 'unsupported',
       'mcp_servers.postgres_mcp.url': 'exact',
       'mcp_servers.legacy_sse.timeout': 'manual',
-      'mcp_servers.legacy_sse.access_groups': 'manual',
+      'mcp_servers.legacy_sse.access_groups': 'exact',
       'mcp_servers.legacy_sse.description': 'unsupported',
     });
   });

@@ -141,8 +141,7 @@ export class McpUpstream implements Upstream {
     const { name } = this;
     const { state, nextTrialMs } = refusal;
     const problem = this.problem ?? unavailable({ name }, 'several attempts to reach it failed').message;
-    const next = state === 'half_open' ? 'a trial is under way' : `the next trial is in ${nextTrialMs} ms`;
-    return new ProtocolError('upstream_unavailable', `${problem} (calls are refused at once; ${next})`, {
+    return new ProtocolError('upstream_unavailable', problem, {
       outcome: 'not_executed',
       data: { server: name, breaker: state, nextTrialMs },
     });
