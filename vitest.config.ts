@@ -3,27 +3,31 @@ import { configDefaults, defineConfig } from 'vitest/config';
 
 const cores = availableParallelism();
 
-/**
- * Replicas, databases and servers that are killed, frozen and disconnected, clocks that jump, disks that fill up:
- * `npm run test:faults`, or FAULT_ROUNDS for one file.
- */
-const faults = process.env['npm_lifecycle_event'] === 'test:faults' || Number(process.env['FAULT_ROUNDS']) > 0;
-const LONG = [
-  ...[
-    'cluster-*',
-    'a2a-replicas',
-    'a2a-agents',
-    'connections',
-    'state-*',
-    'upstream-*',
-    'webhooks',
-    'unasked-flood',
-  ].map((name) => `test/faults/${name}.test.ts`),
-  ...['approval', 'get-stream', 'health', 'resume', 'sessions'].map((name) => `test/cluster/${name}.test.ts`),
-];
-const long = faults ? [] : LONG;
-/** The official suite against its own fixtures, without a gateway: `npm run test:conformance`. */
-const fixtures = process.env['npm_lifecycle_event'] === 'test:conformance' ? [] : ['test/conformance/fixtures.test.ts'];
+/** The npm script that runs these tests. */
+const script = process.env['npm_lifecycle_event'];
+const faults = script === 'test:faults' || Number(process.env['FAULT_ROUNDS']) > 0;
+
+/** Tests that `npm test` leaves out, by the script that runs them. */
+const OWN_SCRIPTS: Readonly<Record<string, readonly string[]>> = {
+  // Replicas, databases and servers that are killed, frozen and disconnected, clocks that jump, disks that fill up.
+  'test:faults': [
+    ...['a2a-*', 'cluster-*', 'connections', 'state-*', 'unasked-flood', 'upstream-*', 'webhooks'].map(
+      (name) => `test/faults/${name}.test.ts`,
+    ),
+    ...['approval', 'get-stream', 'health', 'resume', 'sessions'].map((name) => `test/cluster/${name}.test.ts`),
+    'test/a2a/restart.test.ts',
+  ],
+  // The official suite against its own fixtures, without a gateway.
+  'test:conformance': ['test/conformance/fixtures.test.ts'],
+  // Requirements about pairs of revisions.
+  'test:eras': ['test/eras/rows-*.test.ts'],
+  // The package, and a clone, installed into an empty folder.
+  'test:package': ['test/newcomer/package.test.ts', 'test/newcomer/clean-clone.test.ts'],
+  'test:soak': ['test/era-bridge/soak.test.ts'],
+};
+const others = Object.entries(OWN_SCRIPTS)
+  .filter(([name]) => name !== script && !(faults && name === 'test:faults'))
+  .flatMap(([, files]) => files);
 /** Promises that name a time, so nothing else runs beside them. */
 const TIMED = ['cluster-streams', 'cluster-frozen', 'flooding-caller'].map((name) => `test/faults/${name}.test.ts`);
 
@@ -33,7 +37,7 @@ export default defineConfig({
     teardownTimeout: 30_000,
     projects: [
       {
-        // One room each, beside the file they test.
+        // They are beside the file they test.
         test: {
           name: 'unit',
           include: ['src/**/*.test.ts', 'scripts/**/*.test.ts'],
@@ -52,7 +56,7 @@ export default defineConfig({
           name: 'system',
           include: ['test/**/*.test.ts'],
           globalSetup: './test/support/services.ts',
-          exclude: [...configDefaults.exclude, ...long, ...fixtures, ...TIMED],
+          exclude: [...configDefaults.exclude, ...others, ...TIMED],
           testTimeout: 120_000,
           hookTimeout: 120_000,
           maxWorkers: Math.max(faults ? 2 : 5, Math.floor(cores / 2)),

@@ -27,6 +27,7 @@ const PARTS: Readonly<Record<string, readonly string[]>> = {
   soak: ['run', 'test:soak'],
   fuzz: ['run', 'test:fuzz'],
   'third-party': ['run', 'test:third-party'],
+  package: ['run', 'test:package'],
   newcomer: ['run', 'test:newcomer'],
 };
 
