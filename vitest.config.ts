@@ -17,6 +17,8 @@ const OWN_SCRIPTS: Readonly<Record<string, readonly string[]>> = {
     ...['approval', 'get-stream', 'health', 'resume', 'sessions'].map((name) => `test/cluster/${name}.test.ts`),
     'test/a2a/restart.test.ts',
   ],
+  // Assessments of genuine programs, which start hundreds of processes, and of an installed third-party server.
+  'test:assess': ['test/assess/genuine-programs.test.ts'],
   // The official suite against its own fixtures, without a gateway.
   'test:conformance': ['test/conformance/fixtures.test.ts'],
   // Requirements about pairs of revisions.
@@ -41,8 +43,9 @@ export default defineConfig({
         test: {
           name: 'unit',
           include: ['src/**/*.test.ts', 'scripts/**/*.test.ts'],
-          testTimeout: 30_000,
-          hookTimeout: 60_000,
+          // Times of a busy machine: a test that ends late is no failure.
+          testTimeout: 120_000,
+          hookTimeout: 120_000,
           // Their modules keep no state between files, and loading all of them again for each file takes a minute.
           isolate: false,
           maxWorkers: 3 * cores,
@@ -57,6 +60,8 @@ export default defineConfig({
           include: ['test/**/*.test.ts'],
           globalSetup: './test/support/services.ts',
           exclude: [...configDefaults.exclude, ...others, ...TIMED],
+          // Loading the product anew for each file takes a twelfth of the time. Faults are timed, so they keep apart.
+          isolate: faults,
           testTimeout: 120_000,
           hookTimeout: 120_000,
           maxWorkers: Math.max(faults ? 2 : 5, Math.floor(cores / 2)),

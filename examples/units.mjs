@@ -21,6 +21,8 @@ const tools = {
       required: ['value', 'from', 'to'],
     },
     run: async ({ value, from, to }) => {
+      if (typeof value !== 'number' || !from || !to)
+        throw new Error('Give value as a number, and the units from and to');
       const [source, target] = [await which(from), await which(to)];
       const table = Object.values(units).find((kind) => source in kind && target in kind);
       if (!table) throw new Error(`Cannot convert ${source} to ${target}`);

@@ -13,12 +13,13 @@ import { importsOf, withoutComments, withoutStrings } from './source-text.mjs';
 const LAYERS = {
   protocol: { knows: [], builtins: ['node:buffer', 'node:crypto'], packages: [] },
   core: { knows: ['protocol', 'telemetry/log'], builtins: ['node:buffer', 'node:crypto', 'node:events'], packages: [] },
-  interceptors: { knows: ['core', 'protocol', 'telemetry'], builtins: ['node:buffer', 'node:crypto'] },
+  interceptors: { knows: ['core', 'protocol', 'telemetry', 'plugins'], builtins: ['node:buffer', 'node:crypto'] },
+  plugins: { knows: ['core', 'protocol', 'telemetry'] },
   identity: { knows: ['core', 'protocol', 'telemetry/log', 'type state'] },
   telemetry: { knows: ['protocol'] },
-  state: { knows: ['protocol', 'telemetry', 'core/timing'] },
+  state: { knows: ['protocol', 'telemetry', 'core/timing', 'core/thread-program'] },
   inbound: { knows: ['core', 'protocol', 'identity', 'telemetry', 'type state'] },
-  outbound: { knows: ['core', 'protocol', 'identity', 'telemetry', 'type state'] },
+  outbound: { knows: ['core', 'protocol', 'identity', 'telemetry', 'plugins/api', 'type state'] },
   cluster: { knows: ['core', 'protocol', 'state', 'telemetry/log', 'type inbound/mcp/session'] },
   assess: { knows: ['core', 'protocol', 'outbound', 'telemetry'] },
   config: {
@@ -26,6 +27,7 @@ const LAYERS = {
       'identity/token-strength',
       'identity/mask-secrets',
       'identity/policy',
+      'plugins/api',
       'protocol/mcp/revisions',
       'protocol/a2a/dialect',
     ],
@@ -36,6 +38,7 @@ const LAYERS = {
       'protocol',
       'core',
       'interceptors',
+      'plugins',
       'identity',
       'telemetry',
       'state',
@@ -51,7 +54,7 @@ const LAYERS = {
 
 /** Modules that only some folders may import. */
 const ONLY_IN = {
-  'node:http': { places: ['inbound/http/'], why: 'it is the only folder that serves HTTP' },
+  'node:http': { places: ['inbound/http/', 'assess/client/'], why: 'only these folders serve HTTP' },
   'node:http2': { places: ['inbound/http/'], why: 'it is the only folder that serves HTTP' },
   'node:https': { places: ['inbound/http/', 'outbound/http/'], why: 'only these folders accept or open connections' },
   'node:tls': { places: ['inbound/http/', 'outbound/http/'], why: 'only these folders accept or open connections' },

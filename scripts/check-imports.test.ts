@@ -112,7 +112,7 @@ test.each([
   [
     'src/core/a.ts',
     "import http from 'node:http';",
-    'node:http belongs to src/inbound/http/: it is the only folder that serves HTTP',
+    'node:http belongs to src/inbound/http/ and src/assess/client/: only these folders serve HTTP',
   ],
   [
     'src/core/a.ts',
@@ -132,7 +132,7 @@ test.each([
   [
     'src/config/a.ts',
     "import { g } from '../identity/guard.js';",
-    'config may not import identity (../identity/guard.js); it may import identity/token-strength, identity/mask-secrets, identity/policy, protocol/mcp/revisions, protocol/a2a/dialect',
+    'config may not import identity (../identity/guard.js); it may import identity/token-strength, identity/mask-secrets, identity/policy, plugins/api, protocol/mcp/revisions, protocol/a2a/dialect',
   ],
   [
     'src/outbound/mcp/a.ts',
@@ -142,7 +142,7 @@ test.each([
   [
     'src/app/a.ts',
     "import { main } from '../cli/main.js';",
-    'app may not import cli (../cli/main.js); it may import protocol, core, interceptors, identity, telemetry, state, inbound, outbound, cluster, assess, config',
+    'app may not import cli (../cli/main.js); it may import protocol, core, interceptors, plugins, identity, telemetry, state, inbound, outbound, cluster, assess, config',
   ],
   [
     'src/core/a.ts',

@@ -21,6 +21,7 @@ const PARTS: Readonly<Record<string, readonly string[]>> = {
   'node-22': ['run', 'test:node', '--', '22'],
   'node-24': ['run', 'test:node', '--', '24'],
   faults: ['run', 'test:faults'],
+  assess: ['run', 'test:assess'],
   conformance: ['run', 'test:conformance'],
   eras: ['run', 'test:eras'],
   a2a: ['run', 'test:a2a'],

@@ -2,7 +2,7 @@
 import { createHash } from 'node:crypto';
 import type { AgentRecords, NumberedEvent, PushRecord, TaskKey, TaskRecord } from '../core/a2a/tasks/task-records.js';
 import type { DialectId } from '../protocol/a2a/dialect.js';
-import { isTerminal, type StreamResponse, type Task } from '../protocol/a2a/model.js';
+import { isTerminal, type StreamResponse, TASK_STATES, type Task } from '../protocol/a2a/model.js';
 import { type AgentTask, newId, type State, wallMs } from '../state/index.js';
 import { storing } from './mcp-records.js';
 
@@ -14,6 +14,7 @@ export interface AgentRecordsOptions {
 }
 
 const stored = storing('tasks');
+const TERMINAL_STATES = TASK_STATES.filter(isTerminal);
 
 export function agentRecords(state: State, { taskTtl, shared }: AgentRecordsOptions): AgentRecords {
   const { agentTasks: tasks, agentPushes: pushes, bus } = state;
@@ -77,6 +78,7 @@ export function agentRecords(state: State, { taskTtl, shared }: AgentRecordsOpti
       const { tasks: found, total } = await stored(tasks.list(filter));
       return { records: found.flatMap((task) => recordOf(task) ?? []), total };
     },
+    trim: (owner, most) => stored(tasks.trim(owner, TERMINAL_STATES, most)),
     claimFollowing: async (limit, until) => {
       return (await stored(tasks.claimFollowing(self, limit, until))).flatMap((task) => recordOf(task) ?? []);
     },

@@ -10,16 +10,20 @@ import { ToolAgent } from '../core/a2a/protocol-bridge/tool-agent.js';
 import { Callbacks } from '../core/a2a/push/callbacks.js';
 import { PushNotifications, type QueuedPush, withPushSignal } from '../core/a2a/push/push-notifications.js';
 import { Agents } from '../core/a2a/routing/agent-directory.js';
+import { EqualSkills } from '../core/a2a/routing/equal-skills.js';
 import { buildRouter } from '../core/a2a/routing/routing-question.js';
 import { SignInAgent } from '../core/a2a/sign-in-agent.js';
 import type { AgentRecords } from '../core/a2a/tasks/task-records.js';
 import type { AuditTrail } from '../core/audit-trail.js';
+import type { ChoiceLog } from '../core/replica-choice/choice-log.js';
+import type { QualitySource } from '../core/replica-choice/reward.js';
 import type { Seal } from '../core/seal.js';
 import type { Authenticator } from '../identity/authenticator.js';
 import { type CardKeyRecord, CardKeys } from '../identity/card-keys.js';
 import type { Credentials } from '../identity/upstream-credentials.js';
 import { asksForLogin } from '../identity/upstream-login/settings.js';
 import { argumentProblems } from '../interceptors/argument-validation.js';
+import { pushedEvents } from '../interceptors/plugin-events.js';
 import { buildAgent } from '../outbound/a2a/build.js';
 import type { SafeHttp } from '../outbound/safe-http.js';
 import { DeadLetters } from '../outbound/webhooks/dead-letters.js';
@@ -31,6 +35,7 @@ import type { Log } from '../telemetry/log.js';
 import { agentRecords } from './a2a-records.js';
 import { fingerprintOf } from './fingerprint.js';
 import type { McpRuntime } from './mcp-runtime.js';
+import type { Plugins } from './plugins.js';
 import type { Entry } from './registration-writes.js';
 import { Registrations } from './registrations.js';
 import type { Replica } from './replica.js';
@@ -46,12 +51,17 @@ export interface A2aRuntimeOptions {
   readonly authenticator: Authenticator;
   readonly credentials: Credentials;
   readonly audit: AuditTrail;
+  /** Stores choices among agents with equal skills. */
+  readonly choices?: ChoiceLog | undefined;
+  /** Scores of evaluators, for these choices. */
+  readonly quality?: QualitySource | undefined;
   /** Whether callers see the details of failures that operators see. */
   readonly explains: boolean;
   /** The MCP side, for the protocol bridge: agents made of tools, and tools made of agents. */
   readonly mcp: Pick<McpRuntime, 'admission' | 'pipeline' | 'catalog' | 'gateway' | 'traced'>;
   /** The HTTP client for every URL that a caller or an agent card supplied. */
   readonly safeHttp: SafeHttp;
+  readonly plugins: Pick<Plugins, 'all'>;
   readonly log: Log;
 }
 
@@ -94,6 +104,7 @@ export class A2aRuntime {
       dialect,
       checkUrl: (url) => safeHttp.egress.checkUrl(url),
       limit: a2a.pushConfigs,
+      pass: pushedEvents(options.plugins.all),
       revoked: async ({ kind, id }) => kind === 'key' && (await state.apiKeys.find(id))?.revokedAt !== undefined,
     });
     const outbox = state.outbox as Outbox<QueuedPush>;
@@ -127,6 +138,8 @@ export class A2aRuntime {
       describe: (name) => this.agents.get(name)?.description,
     });
     const { cards, callbacks } = this;
+    const { choices, quality } = options;
+    const equalSkills = new EqualSkills({ objective: config.routing.objective, choices, quality });
     this.dispatcher = new AgentDispatcher({
       agents: directory,
       admission,
@@ -138,6 +151,8 @@ export class A2aRuntime {
         parts: a2a.parts,
         artifacts: a2a.artifacts,
         history: a2a.history,
+        taskSize: a2a.taskSize,
+        tasks: a2a.tasks,
         streams: MAX_STREAMS,
         streamsPerCaller: a2a.streams,
         maxHops: a2a.maxHops,
@@ -146,7 +161,7 @@ export class A2aRuntime {
       instance: instanceOf(state),
       log,
       now: wallMs,
-      router: buildRouter({ cards, records, gateway: () => this.dispatcher }),
+      router: buildRouter({ cards, records, gateway: () => this.dispatcher, equalSkills }),
       pushes,
       callbacks,
       cards,

@@ -36,7 +36,7 @@ export interface SendOptions {
 }
 
 const RUNNING = new Set(['TASK_STATE_SUBMITTED', 'TASK_STATE_WORKING', 'TASK_STATE_UNSPECIFIED']);
-/** Milliseconds between two looks at a running task; later looks are rarer. */
+/** Milliseconds between two reads of a running task; the interval grows. */
 const FIRST_PAUSE = 200;
 const LONGEST_PAUSE = 2_000;
 

@@ -20,7 +20,7 @@ export type { ApiKey };
 /** A key that was just made. `key` is shown once and not stored. */
 export type CreatedApiKey = ApiKey & { readonly key: string };
 
-/** The wish cannot be fulfilled. The message says what to do. */
+/** The request cannot be carried out. The message says what to change. */
 export class ApiKeyProblem extends Error {
   override readonly name = 'ApiKeyProblem';
 }
@@ -40,7 +40,8 @@ export async function createApiKeyIn(
   const expiresAt = expiryOf(wanted.expires, wallMs());
   checkScope(config, wanted);
   const { name, roles, servers, tools, tenant } = wanted;
-  const others = (await state.apiKeys.list(name)).filter(isActive);
+  // A caller of the same name in another tenant is another caller.
+  const others = (await state.apiKeys.list(name)).filter((other) => isActive(other) && other.tenant === tenant);
   // Keys of one name are one caller with one state, so a narrower key must not reach the results of a wider one.
   const different = others.find((other) => scopeText(other) !== scopeText(wanted));
   if (different) {
@@ -108,8 +109,8 @@ function checkScope(config: Config, { name, roles, servers, tools, tenant }: New
   }
 }
 
-const scopeText = ({ roles, servers, tools, tenant }: Omit<NewApiKey, 'name' | 'expires'>): string =>
-  JSON.stringify([...[roles, servers, tools].map((list) => [...list].sort()), tenant ?? null]);
+const scopeText = ({ roles, servers, tools }: Pick<NewApiKey, 'roles' | 'servers' | 'tools'>): string =>
+  JSON.stringify([roles, servers, tools].map((list) => [...list].sort()));
 
 const UNITS: Readonly<Record<string, number>> = { m: 60_000, h: 3_600_000, d: 86_400_000, w: 604_800_000 };
 const EXPIRY_FIX = 'write a time such as 12h, 90d or 52w, a date such as 2027-01-31, or never';

@@ -55,7 +55,7 @@ export function matcherOf({ caller, server, tool, decision, kind }: AuditFilter)
   add(tool, ({ target, name }) => target === 'tool' && name);
   add(decision, ({ decision }) => decision);
   add(kind, ({ kind }) => kind);
-  // Checkpoints say nothing about anybody; they are listed only if asked for.
+  // Checkpoints describe no action of a caller, so they are listed only on request.
   if (kind === undefined) conditions.push((fields) => fields['kind'] !== 'checkpoint');
   return (value) => {
     const fields = typeof value === 'object' && value !== null ? (value as Fields) : {};

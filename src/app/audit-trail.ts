@@ -18,8 +18,13 @@ import type { Log } from '../telemetry/log.js';
 import { ThrottledLog } from '../telemetry/throttled-log.js';
 
 /** The trail of the configuration. Commands that change the database use it too, and close the state afterwards. */
-export function auditTrailOf({ audit }: Config, state: Pick<State, 'audit'>, log: Log): AuditTrail {
-  return audit.enabled ? new StoredAuditTrail(state.audit, audit.onFailure === 'closed', log) : NO_AUDIT;
+export function auditTrailOf(
+  { audit }: Config,
+  state: Pick<State, 'audit'>,
+  log: Log,
+  observe?: (record: AuditRecord) => void,
+): AuditTrail {
+  return audit.enabled ? new StoredAuditTrail(state.audit, audit.onFailure === 'closed', log, observe) : NO_AUDIT;
 }
 
 /** The settings of the interceptor that records calls; undefined if calls are not recorded. */
@@ -56,8 +61,8 @@ const HASH_DIGITS = 32;
 const COPIED_BYTES = 16_384;
 
 /**
- * A keyed hash: without the key, nobody can confirm a guess of the arguments. SHA-256 of a secret prefix and the text,
- * of which half is kept: the half does not contain the state that an extension of the text would need. It takes less
+ * A keyed hash: without the key, nobody can confirm a guess of the arguments. It is one half of the SHA-256 of a secret
+ * prefix and the text; the half does not contain the state that an attacker needs to extend the text. It takes less
  * than half of the time of an HMAC, and every call has one.
  */
 function argumentHash(keyring: Keyring): (text: Buffer | string) => string {
@@ -94,11 +99,14 @@ class StoredAuditTrail implements AuditTrail {
     private readonly audit: Audit,
     readonly closed: boolean,
     log: Log,
+    /** Gets every record. Never throws. */
+    private readonly observe?: (record: AuditRecord) => void,
   ) {
     this.losses = new ThrottledLog(log);
   }
 
   record(record: AuditRecord): void {
+    this.observe?.(record);
     if (!this.audit.add(record)) this.dropped += 1;
     this.report();
   }
@@ -107,11 +115,12 @@ class StoredAuditTrail implements AuditTrail {
     const lost = this.dropped + this.audit.lost;
     if (lost === this.lost) return;
     this.lost = lost;
-    this.losses.error('audit', { event: 'audit.lost', lost }, 'lost audit records: the database does not take them');
+    this.losses.error('audit', { event: 'audit.lost', lost }, 'lost audit records: the database does not accept them');
   }
 
   before(record: AuditRecord): Promise<void> | undefined {
     if (!this.closed) return undefined;
+    this.observe?.(record);
     return this.audit.writeNow(record).catch((error: unknown) => {
       this.losses.error('refused', { err: error }, 'refused a call or change: its audit record cannot be stored');
       throw new ProtocolError(
@@ -153,6 +162,7 @@ class StoredAuditTrail implements AuditTrail {
 
   /** P1: the record of a change is durable when the change is acknowledged, unless the database does not answer. */
   private async stored(record: AuditRecord): Promise<void> {
+    this.observe?.(record);
     try {
       await this.audit.writeNow(record);
     } catch (error) {

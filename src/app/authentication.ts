@@ -16,7 +16,7 @@ import { RestrictionAdmission } from '../identity/restrictions.js';
 import { RoleMapping } from '../identity/role-mapping.js';
 import { ScopeAdmission, scopeRules } from '../identity/scope-admission.js';
 import { TokenAuthenticator } from '../identity/token-authenticator.js';
-import type { ErrorFormat, Route } from '../inbound/http/route.js';
+import type { Route } from '../inbound/http/route.js';
 import { fetchJson, HttpClient, proxyRule } from '../outbound/http/index.js';
 import { ProtocolError } from '../protocol/errors.js';
 import { type State, wallMs } from '../state/index.js';
@@ -155,8 +155,8 @@ export class Authentication {
   }
 
   /** The routes of the built-in authorization server. */
-  loginRoutes(errors: ErrorFormat): Route[] {
-    return this.options.builtin?.routes(errors) ?? [];
+  loginRoutes(): Route[] {
+    return this.options.builtin?.routes() ?? [];
   }
 
   private stepUp(scopes: readonly string[]): string {

@@ -2,9 +2,11 @@ import { expect, test } from 'vitest';
 import { configFrom, type Loaded } from '../config/load.js';
 import type { Config } from '../config/schema.js';
 import { SILENT } from '../telemetry/log.js';
+import { LogLevelSwitch } from '../telemetry/log-level.js';
 import { ConfigReloader } from './config-reloader.js';
 
 const load = (value: object): Loaded => configFrom(value, { cwd: '/' });
+const LEVELS = ['trace', 'debug', 'info', 'warn', 'error'];
 const ONE = { servers: { one: { command: 'x' } } };
 
 function world(first: object = ONE) {
@@ -12,8 +14,12 @@ function world(first: object = ONE) {
   const applied: { config: Config; by: string | undefined }[] = [];
   const lines: string[] = [];
   const write = (_: object, text: string): void => void lines.push(text);
-  const log = { ...SILENT, info: write, warn: write, error: write, level: 'info' };
-  const reloader = new ConfigReloader({ load: () => load(file), first: load(first), log });
+  const log = {
+    ...{ ...SILENT, info: write, warn: write, error: write, level: 'info' },
+    isLevelEnabled: (level: string): boolean => LEVELS.indexOf(level) >= LEVELS.indexOf(log.level),
+  };
+  const levels = new LogLevelSwitch(log);
+  const reloader = new ConfigReloader({ load: () => load(file), first: load(first), log, levels });
   const gateway = {
     failing: false,
     async reload(config: Config, by?: { caller: string }) {
@@ -23,7 +29,7 @@ function world(first: object = ONE) {
       return ['hosts'];
     },
   };
-  return { reloader, gateway, applied, lines, log, write: (next: object) => (file = next) };
+  return { reloader, gateway, applied, lines, log, levels, write: (next: object) => (file = next) };
 }
 
 test('applies a valid file and reports the changes and the keys that need a restart', async () => {
@@ -83,6 +89,37 @@ test('a failure of the gateway is reported, and the next reload tries the same c
   expect(await reloader.reload({ ifChanged: true })).toMatchObject({ outcome: 'applied', changes: [{}, {}] });
   expect(await reloader.reload({ ifChanged: true })).toMatchObject({ outcome: 'unchanged' });
   expect(applied).toHaveLength(1);
+});
+
+test('after a failure, a file that was set back is applied too', async () => {
+  const { reloader, gateway, applied, write } = world();
+  reloader.attach(gateway);
+  gateway.failing = true;
+  write({ servers: { two: { command: 'x' } } });
+  expect(await reloader.reload({ ifChanged: true })).toMatchObject({ outcome: 'failed' });
+  gateway.failing = false;
+  write(ONE);
+  expect(await reloader.reload({ ifChanged: true })).toMatchObject({ outcome: 'applied', changes: [] });
+  expect(applied).toHaveLength(1);
+  expect(await reloader.reload({ ifChanged: true })).toMatchObject({ outcome: 'unchanged' });
+});
+
+test('a level that was switched to stays until the file has a new one', async () => {
+  const { reloader, gateway, log, levels, write } = world();
+  reloader.attach(gateway);
+  levels.toggle();
+  write({ servers: { two: { command: 'x' } } });
+  await reloader.reload();
+  expect(log.level).toBe('debug');
+  levels.toggle();
+  expect(log.level).toBe('info');
+  levels.toggle();
+  write({ ...ONE, log: { level: 'warn' } });
+  await reloader.reload();
+  expect(log.level).toBe('warn');
+  levels.toggle();
+  levels.toggle();
+  expect(log.level).toBe('warn');
 });
 
 test('reloads run one after the other', async () => {

@@ -4,6 +4,7 @@ import type { Loaded } from '../config/load.js';
 import { ConfigError, formatOrigin, type Problem } from '../config/problem.js';
 import { type AuditActor, OPERATOR } from '../core/audit-trail.js';
 import type { Log } from '../telemetry/log.js';
+import type { LogLevelSwitch } from '../telemetry/log-level.js';
 import type { Reloadable } from './running.js';
 
 /** A problem of the configuration, with secrets masked. */
@@ -41,17 +42,14 @@ export interface ReloadRequest {
   readonly ifChanged?: boolean;
 }
 
-/** The log of the process, whose level is a key of the configuration. */
-export interface LevelLog extends Log {
-  level: string;
-}
-
 export interface ConfigReloaderOptions {
   /** Reads and validates the configuration; throws a `ConfigError`. */
   readonly load: () => Loaded;
   /** The configuration that the gateway starts with. */
   readonly first: Loaded;
-  readonly log: LevelLog;
+  readonly log: Log;
+  /** Sets the level of the log, which is a key of the configuration. */
+  readonly levels: Pick<LogLevelSwitch, 'set'>;
 }
 
 /**
@@ -60,6 +58,8 @@ export interface ConfigReloaderOptions {
 export class ConfigReloader {
   private last: Loaded;
   private gateway: Reloadable | undefined;
+  /** Whether the last reload failed midway, so that the gateway may use parts of a newer file than `last`. */
+  private incomplete = false;
   private turn: Promise<unknown> = Promise.resolve();
 
   constructor(private readonly options: ConfigReloaderOptions) {
@@ -83,7 +83,7 @@ export class ConfigReloader {
   }
 
   private async reloadNow({ by = OPERATOR, preview = false, ifChanged = false }: ReloadRequest): Promise<ReloadReport> {
-    const { log, load } = this.options;
+    const { log, load, levels } = this.options;
     let next: Loaded;
     try {
       next = load();
@@ -102,21 +102,26 @@ export class ConfigReloader {
     const problems = next.warnings.map(asJson);
     const later = changes.filter(({ restart }) => restart).map(({ key }) => key);
     if (preview) return { outcome: 'preview', changes, restart: later, problems };
-    if (ifChanged && changes.length === 0) return { outcome: 'unchanged', changes, restart: [], problems };
+    const differs = changes.length > 0 || this.incomplete;
+    if (ifChanged && !differs) return { outcome: 'unchanged', changes, restart: [], problems };
     const { gateway } = this;
     if (gateway === undefined) return { outcome: 'failed', changes, restart: later, problems };
     logProblems(next.warnings, log);
     try {
       const restart = await gateway.reload(next.config, by);
+      const { level } = next.config.log;
+      // A level that an operator switched to by a signal stays, unless the file has a new one.
+      if (level !== this.last.config.log.level) levels.set(level);
       this.last = next;
-      log.level = next.config.log.level;
+      this.incomplete = false;
       log.info(
         { keys: changes.slice(0, MOST_KEYS).map(({ key }) => key) },
         'configuration reloaded: servers, agents, policy and log.level are in effect',
       );
       if (restart.length > 0) log.warn({ keys: restart }, 'these keys changed and take effect only after a restart');
-      return { outcome: changes.length > 0 ? 'applied' : 'unchanged', changes, restart, problems };
+      return { outcome: differs ? 'applied' : 'unchanged', changes, restart, problems };
     } catch (error) {
+      this.incomplete = true;
       log.error({ err: error }, 'configuration not reloaded completely; the next reload tries again');
       return { outcome: 'failed', changes, restart: later, problems };
     }

@@ -9,6 +9,7 @@ import {
   type CredentialSourceFactory,
   type Credentials,
   CredentialsBySource,
+  type CredentialTarget,
 } from '../identity/upstream-credentials.js';
 import { SingleFlightRefresh } from '../identity/vault/single-flight-refresh.js';
 import { Vault } from '../identity/vault/vault.js';
@@ -55,7 +56,9 @@ const clientCredentials =
   (parts: CredentialServices): CredentialSourceFactory =>
   (target) => {
     const settings = target.auth?.clientCredentials;
-    return settings?.clientId === undefined ? undefined : new ClientCredentials(target, settings, parts);
+    return settings?.clientId === undefined
+      ? undefined
+      : new ClientCredentials(target, settings, partsFor(target, parts));
   };
 
 const tokenExchange =
@@ -64,5 +67,9 @@ const tokenExchange =
     const settings = target.auth?.tokenExchange;
     if (settings?.clientId === undefined) return undefined;
     const own = ofGateway.reduce<CredentialSource | undefined>((found, make) => found ?? make(target), undefined);
-    return new TokenExchange(target, settings, { ...parts, own });
+    return new TokenExchange(target, settings, { ...partsFor(target, parts), own });
   };
+
+/** A caller named the authorization server of a guarded upstream, so the gateway must not reach every address for it. */
+const partsFor = ({ guarded }: CredentialTarget, parts: CredentialServices): CredentialServices =>
+  guarded ? { ...parts, http: guarded } : parts;

@@ -5,6 +5,7 @@ export interface ClientTool {
   readonly name: string;
   readonly title?: string | undefined;
   readonly description?: string | undefined;
+  readonly annotations?: Readonly<Record<string, unknown>> | undefined;
   readonly inputSchema: { readonly properties?: Readonly<Record<string, unknown>> | undefined };
 }
 

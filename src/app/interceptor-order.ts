@@ -1,8 +1,9 @@
 import type { Config } from '../config/schema.js';
-import type { Admission } from '../core/admission.js';
+import { type Admission, sees } from '../core/admission.js';
 import type { AuditTrail } from '../core/audit-trail.js';
 import { CallSlots } from '../core/call-slots.js';
 import type { Catalog } from '../core/catalog/catalog.js';
+import { Resolver } from '../core/catalog/owner-resolver.js';
 import { type Interceptor, Pipeline } from '../core/pipeline.js';
 import type { PolicyAdmission } from '../identity/policy/policy-admission.js';
 import type { Logins } from '../identity/upstream-login/logins.js';
@@ -13,15 +14,17 @@ import { callAudit } from '../interceptors/audit.js';
 import { type CallLog, callLog } from '../interceptors/call-log.js';
 import { callLimits } from '../interceptors/concurrent-calls.js';
 import { type CallObserver, observed } from '../interceptors/observed-calls.js';
+import { pluginStep } from '../interceptors/plugins.js';
 import { rates } from '../interceptors/rates.js';
 import { clientSpans, serverSpans } from '../interceptors/spans.js';
-import { upstreamLogin } from '../interceptors/upstream-login.js';
+import { accountsBy, upstreamLogin } from '../interceptors/upstream-login.js';
 import { type State, wallMs } from '../state/index.js';
 import type { Log } from '../telemetry/log.js';
 import type { Tracing } from '../telemetry/tracing/spans.js';
 import { callAuditOf } from './audit-trail.js';
 import { usedApprovals } from './mcp-records.js';
 import type { Overload } from './overload.js';
+import type { Plugins } from './plugins.js';
 import { awayReport, rateLimitOf } from './rate-limits.js';
 import type { Replica } from './replica.js';
 
@@ -47,6 +50,7 @@ export interface PipelineOptions {
   readonly observers: readonly (CallObserver | undefined)[];
   /** Takes the spans of calls; undefined without traces. */
   readonly tracing: Tracing | undefined;
+  readonly plugins: Pick<Plugins, 'all' | 'accountOf'>;
   /** Additional interceptors around every call. */
   readonly interceptors: readonly Interceptor[];
 }
@@ -89,8 +93,9 @@ export function pipelineOf(options: PipelineOptions): Pipeline {
     config.bridge.parkTtl,
     usedApprovals(state),
   );
+  const isPersonal = (upstream: string): boolean => logins.get(upstream) !== undefined;
   const login = upstreamLogin({
-    isPersonal: (upstream) => logins.get(upstream) !== undefined,
+    isPersonal,
     check: (caller, upstream) => logins.check(caller, upstream),
     arrival: (...waiting) => logins.arrival(...waiting),
   });
@@ -98,11 +103,21 @@ export function pipelineOf(options: PipelineOptions): Pipeline {
   const valid = argumentValidation({ modeOf: options.validationOf, log });
   // Before the steps that refuse calls, so that the refusal is recorded.
   const audited = callAudit(callAuditOf(config, state, audit, identified));
+  const resolver = new Resolver(catalog);
+  // After approval, and with a second validation of the parameters that a plugin changed.
+  const plugins = pluginStep({
+    plugins: options.plugins.all,
+    ownerOf: ({ call }, method, name) => resolver.named(call.view, name, method),
+    accountOf: accountsBy({ isPersonal }, options.plugins.accountOf),
+    sees: (caller, target) => sees(admission, caller, target),
+    validate: valid,
+  });
   const watched = observed([callLog(calls, catalog), ...observers]);
   return new Pipeline([
     ...[serverSpans(tracing), watched, audited, limited],
     ...added,
     ...[admitting(admission), limits, valid, approving, login],
+    plugins,
     // Next to the upstream, so that the span has the time of the upstream only.
     clientSpans(tracing),
   ]);

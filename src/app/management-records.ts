@@ -1,6 +1,9 @@
 /** The management API: API keys, pins, the audit trail, undelivered webhooks, sessions, tasks and parked calls. */
-import type { HostedTaskRecord } from '../core/era-bridge/hosted-tasks.js';
-import { type ApiRequest, isWholeAdmin, type Operation } from '../inbound/api/operation.js';
+import { serverTarget, visible } from '../core/admission.js';
+import { callerOf } from '../core/caller.js';
+import type { HostedTaskRecord } from '../core/era-bridge/hosted-task-record.js';
+import { isWholeAdmin } from '../core/whole-admin.js';
+import type { ApiRequest, Operation } from '../inbound/api/operation.js';
 import { cut, listOf, PAGE_QUERY, type Page, paged, pageOf } from '../inbound/api/paging.js';
 import { ref } from '../inbound/api/schemas.js';
 import type { SessionRecord } from '../inbound/mcp/session/records.js';
@@ -256,7 +259,7 @@ export function webhookOperations({ a2a }: Runtime): Operation[] {
   ];
 }
 
-export function stateOperations({ state, replica, a2a }: Runtime): Operation[] {
+export function stateOperations({ state, replica, a2a, mcp }: Runtime): Operation[] {
   const sessions = sessionRecords(state, replica.cluster);
   const read = async <T>(store: Documents<T>, { principal, query }: ApiRequest): Promise<[Document<T>[], Page]> => {
     const page = pageOf(query);
@@ -326,7 +329,12 @@ export function stateOperations({ state, replica, a2a }: Runtime): Operation[] {
             ...times(each),
           };
         });
-        return { body: cut(shown, limit, idOf) };
+        const page = cut(shown, limit, idOf);
+        // The tasks of a caller that lost its rights look absent, as in the methods of the protocols.
+        const items = await visible(mcp.admission, callerOf(request.principal), page.items, ({ server }) =>
+          serverTarget(server),
+        );
+        return { body: { ...page, items } };
       },
     },
     {
@@ -335,11 +343,8 @@ export function stateOperations({ state, replica, a2a }: Runtime): Operation[] {
       query: { limit: PAGE_QUERY.limit },
       run: async ({ principal, query }) => {
         const { limit } = pageOf(query);
-        const { tasks } = await state.agentTasks.list({
-          owner: principal.key,
-          agents: [...a2a.directory.names()],
-          limit,
-        });
+        const agents = await a2a.cards.visible(callerOf(principal));
+        const { tasks } = await state.agentTasks.list({ owner: principal.key, agents: [...agents], limit });
         const shown = tasks.map(({ id, agent, state: status, createdAt, updatedAt }) => {
           return { id, protocol: 'a2a', caller: principal.key, server: agent, status, createdAt, updatedAt };
         });

@@ -2,13 +2,15 @@
 import { showConfig } from '../config/show.js';
 import { serverTarget, visible } from '../core/admission.js';
 import { callerOf, isAdmin } from '../core/caller.js';
+import { isWholeAdmin } from '../core/whole-admin.js';
 import { hideCredentials } from '../identity/mask-secrets.js';
 import { ApiDocs } from '../inbound/api/docs-page.js';
-import { isWholeAdmin, type Operation, routeOf } from '../inbound/api/operation.js';
+import { type Operation, routeOf } from '../inbound/api/operation.js';
 import { listOf } from '../inbound/api/paging.js';
 import { ref } from '../inbound/api/schemas.js';
 import { toolOperations } from '../inbound/api/tools.js';
 import { upstreamOperations } from '../inbound/api/upstreams.js';
+import { viewOperations } from '../inbound/api/views.js';
 import type { Route } from '../inbound/http/route.js';
 import { ProtocolError } from '../protocol/errors.js';
 import type { ConfigReloader } from './config-reloader.js';
@@ -19,10 +21,12 @@ import {
   stateOperations,
   webhookOperations,
 } from './management-records.js';
+import { routingOperations } from './management-routing.js';
 import type { Overview } from './overview.js';
 import { CaseError, type PolicyCase, PolicyCases } from './policy-cases.js';
 import { VERSION } from './product-info.js';
 import type { Runtime } from './runtime.js';
+import { scoreOperations } from './score-records.js';
 
 export interface ManagementOptions {
   readonly runtime: Runtime;
@@ -38,7 +42,7 @@ export interface ManagementOptions {
 export function managementRoutes(options: ManagementOptions): Route[] {
   const { runtime, overview, table } = options;
   const upstreams = { registry: runtime.registry, states: overview.statesFor.bind(overview) };
-  const { admission, gateway, catalog } = runtime.mcp;
+  const { admission, gateway, catalog, views } = runtime.mcp;
   const operations = [
     ...gatewayOperations(options),
     ...upstreamOperations('server', upstreams),
@@ -49,12 +53,26 @@ export function managementRoutes(options: ManagementOptions): Route[] {
         catalog.servers.includes(server) &&
         (await visible(admission, callerOf(principal), [server], serverTarget)).length > 0,
     }),
+    ...viewOperations({
+      names: () => views.names,
+      sees: (principal, name) => {
+        const view = views.get(name);
+        return view !== undefined && views.sees(principal, view);
+      },
+      settings: (name) => Object.entries(runtime.live().views).find(([key]) => key.toLowerCase() === name)?.[1],
+      servers: (name) => {
+        const view = views.get(name);
+        return view ? catalog.servers.filter((server) => catalog.inView(view, server)) : [];
+      },
+    }),
     ...stateOperations(runtime),
     ...keyOperations(runtime),
     ...policyOperations(runtime),
     ...pinOperations(runtime),
     ...auditOperations(runtime),
     ...webhookOperations(runtime),
+    ...scoreOperations(runtime),
+    ...routingOperations(runtime),
     ...configOperations(options),
   ];
   return [...operations.map(routeOf), ...new ApiDocs(VERSION, table).routes()];

@@ -1,4 +1,5 @@
 import { randomUUID } from 'node:crypto';
+import type { SseOff } from '../inbound/http/routes.js';
 import { type HttpCarrier, McpHttpEndpoint } from '../inbound/mcp/http-endpoint.js';
 import { InfoPage } from '../inbound/mcp/info-page.js';
 import { ModernRequestHandler } from '../inbound/mcp/modern-requests.js';
@@ -6,14 +7,15 @@ import { type Carrier, Sessions } from '../inbound/mcp/session/sessions.js';
 import { type SseCarrier, SseEndpoint } from '../inbound/mcp/sse-endpoint.js';
 import { WebSocketEndpoint } from '../inbound/mcp/websocket/websocket-endpoint.js';
 import { sessionRecords } from './mcp-records.js';
-import { type Overview, servesSse } from './overview.js';
+import { type Overview, servesSse, sseOff } from './overview.js';
 import type { Runtime } from './runtime.js';
 
 /** The inbound adapters of MCP over HTTP. */
 export class McpEndpoints {
   readonly http: McpHttpEndpoint;
   /** Undefined if the HTTP+SSE endpoints are closed. */
-  readonly sse: SseEndpoint | undefined;
+  /** The endpoint, or the reason for its absence; undefined if MCP is off. */
+  readonly sse: SseEndpoint | SseOff | undefined;
   /** Undefined if the WebSocket endpoints are closed. */
   readonly webSocket: WebSocketEndpoint | undefined;
   private readonly modern: ModernRequestHandler;
@@ -57,7 +59,7 @@ export class McpEndpoints {
           limits,
           mintId: (principal) => seal.close('session', principal.key, randomUUID(), session.idle),
         })
-      : undefined;
+      : sseOff(config);
     this.webSocket =
       config.mcp.enabled && config.mcp.webSocket
         ? new WebSocketEndpoint({
@@ -74,6 +76,12 @@ export class McpEndpoints {
   /** The number of open sessions. */
   get sessions(): number {
     return this.httpSessions.size + this.sseSessions.size + this.webSocketSessions.size;
+  }
+
+  /** The number of open sessions of one caller. */
+  sessionsOf(caller: string): number {
+    const all = [this.httpSessions, this.sseSessions, this.webSocketSessions];
+    return all.reduce((sum, sessions) => sum + sessions.sizeFor(caller), 0);
   }
 
   /** The number of open streams that wait for messages. */

@@ -1,7 +1,7 @@
 /** Stores MCP sessions, tasks, parked calls, used approvals and version verdicts in `state/`. */
 
 import type { Cluster } from '../core/cluster.js';
-import type { HostedTaskRecord, HostedTaskRecords } from '../core/era-bridge/hosted-tasks.js';
+import type { HostedTaskRecord, HostedTaskRecords } from '../core/era-bridge/hosted-task-record.js';
 import type { ParkedRecords } from '../core/era-bridge/parking.js';
 import { type Seal, SealBroken } from '../core/seal.js';
 import type { SessionProgress, SessionRecord, SessionRecords } from '../inbound/mcp/session/records.js';

@@ -16,8 +16,11 @@ import { Forwarder } from '../core/forward.js';
 import type { ServerGateway } from '../core/gateway.js';
 import { Pinning } from '../core/pinning/pinning.js';
 import type { Interceptor, Pipeline } from '../core/pipeline.js';
+import type { ChoiceLog } from '../core/replica-choice/choice-log.js';
 import type { Seal } from '../core/seal.js';
 import { Exposure } from '../core/search/exposure.js';
+import { SharedLearning } from '../core/search/shared-learning.js';
+import { ToolSearch } from '../core/search/tool-search.js';
 import type { Upstream } from '../core/upstream.js';
 import type { Authenticator } from '../identity/authenticator.js';
 import { PolicyAdmission } from '../identity/policy/policy-admission.js';
@@ -26,6 +29,7 @@ import { split } from '../identity/upstream-login/connect-links.js';
 import type { Logins } from '../identity/upstream-login/logins.js';
 import type { SessionsOptions } from '../inbound/mcp/session/sessions.js';
 import type { CallLog } from '../interceptors/call-log.js';
+import { searchOutcomes } from '../interceptors/search-outcomes.js';
 import { buildUpstream, type VerdictStore } from '../outbound/mcp/build.js';
 import type { SafeHttp } from '../outbound/safe-http.js';
 import type { Implementation } from '../protocol/mcp/model.js';
@@ -35,9 +39,11 @@ import { fingerprintOf } from './fingerprint.js';
 import { pipelineOf } from './interceptor-order.js';
 import { parkedRecords, TASK_TTL, taskRecords } from './mcp-records.js';
 import type { Overload } from './overload.js';
+import type { Plugins } from './plugins.js';
 import type { Entry } from './registration-writes.js';
 import { Registrations } from './registrations.js';
 import type { Replica } from './replica.js';
+import { type SearchVectors, searchVectors } from './search-vectors.js';
 import type { Telemetry } from './telemetry.js';
 import { ConfiguredViews } from './views.js';
 
@@ -70,6 +76,9 @@ export interface McpRuntimeOptions {
   /** The rules and the proxy for URLs that callers supply, such as those of registered servers. */
   readonly safeHttp: Pick<SafeHttp, 'egress' | 'proxy'>;
   readonly telemetry: Telemetry;
+  /** Stores choices among equivalent servers. */
+  readonly choices?: ChoiceLog | undefined;
+  readonly plugins: Plugins;
   /** Sign-ins of users at servers and agents. */
   readonly logins: Logins;
   /** Whether callers see the details of failures that operators see. */
@@ -105,6 +114,13 @@ export class McpRuntime {
   readonly states: RequestStates;
   readonly parking: Parking;
   readonly tasks: HostedTasks;
+  /** What searches learn from calls. */
+  readonly learning: SharedLearning;
+  readonly tools: ToolSearch;
+  /** The vectors of tool search and their client; undefined without an endpoint. */
+  readonly vectors: SearchVectors | undefined;
+  /** How views list their tools; it can change while the gateway runs. */
+  readonly exposure: Exposure;
   /** Whether the pipeline makes spans. */
   readonly traced: boolean;
   /** The interceptors of both protocols. */
@@ -179,13 +195,21 @@ export class McpRuntime {
     const { parking, tasks } = this;
     const { calls, interceptors = [] } = reporting;
     const identified = authenticator.enabled;
+    const settings = config.routing;
+    this.learning = new SharedLearning({
+      ...{ settings, records: state.routingOutcomes, identified, log },
+      index: () => this.tools.index,
+    });
+    this.vectors = searchVectors(config.routing.vectors, timeouts.connect, log);
+    this.tools = new ToolSearch(catalog, this.learning, this.vectors?.tools);
+    this.exposure = new Exposure(catalog, this.tools, settings);
     this.traced = options.telemetry.tracing !== undefined;
     this.pipeline = pipelineOf({
       ...{ config, state, catalog, admission, policy, replica, identified, calls, interceptors, log },
       validationOf: (server) => this.servers.get(server)?.validation ?? 'off',
-      observers: options.telemetry.observers(catalog),
+      observers: [...options.telemetry.observers(catalog), searchOutcomes(this.learning)],
       tracing: options.telemetry.tracing,
-      ...{ overload: options.overload, audit: options.audit, logins: options.logins },
+      ...{ overload: options.overload, audit: options.audit, logins: options.logins, plugins: options.plugins },
     });
     this.gateway = new Aggregate({
       catalog,
@@ -195,7 +219,8 @@ export class McpRuntime {
       tasks,
       bridge,
       pipeline: this.pipeline,
-      exposure: new Exposure(catalog, config.routing),
+      exposure: this.exposure,
+      ownSchemes: options.plugins.schemes,
     });
   }
 
@@ -223,6 +248,7 @@ export class McpRuntime {
         credentials,
         explains,
         showsOutput: reporting.showsOutput,
+        routing: { objective: config.routing.objective, choices: this.options.choices },
         ...(guarded && { guard: safeHttp }),
       });
     // A stdio server runs on one replica, and the other replicas reach it there.

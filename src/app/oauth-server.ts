@@ -16,7 +16,7 @@ import { Users } from '../identity/oauth-server/users.js';
 import type { ProtectedResources } from '../identity/protected-resource.js';
 import type { ScopeRules } from '../identity/scopes.js';
 import type { BrowserIdentity } from '../inbound/connect/connect-endpoint.js';
-import type { ErrorFormat, Route } from '../inbound/http/route.js';
+import type { Route } from '../inbound/http/route.js';
 import { Egress } from '../outbound/egress.js';
 import { exchangeWhole, HttpClient, proxyRule } from '../outbound/http/index.js';
 import { type OAuthUser, type Registry, type State, wallMs } from '../state/index.js';
@@ -36,7 +36,7 @@ export interface BuiltinServer {
   readonly issuer: string;
   /** Accepts the access tokens of the server for the endpoints of the gateway. */
   authenticator(resources: ProtectedResources, scopes: ScopeRules): Authenticator;
-  routes(errors: ErrorFormat): Route[];
+  routes(): Route[];
   /** Identifies browsers by their sessions at the server. */
   readonly browser: BrowserIdentity;
   close(): Promise<void>;
@@ -170,7 +170,7 @@ export async function startOAuthServer(options: OAuthServerSettings): Promise<Bu
   return {
     issuer,
     authenticator,
-    routes: (errors) => routes.routes(errors),
+    routes: () => routes.routes(),
     browser: new SessionIdentity({ server, issuer: OWN_USERS, seal }),
     close: async () => {
       list.close();

@@ -5,7 +5,6 @@ import { AgentUpstream } from '../core/a2a/protocol-bridge/agent-upstream.js';
 import { agentTarget, serverTarget, visible } from '../core/admission.js';
 import type { Caller } from '../core/caller.js';
 import { HealthProbes } from '../core/health-probes.js';
-import { type ServerHealth, serverHealth } from '../core/server-health.js';
 import { within } from '../core/timing.js';
 import {
   forOperators,
@@ -14,10 +13,14 @@ import {
   UpstreamMonitor,
   type UpstreamState,
 } from '../core/upstream-monitor.js';
+import type { SseOff } from '../inbound/http/routes.js';
 import { type ClientSnippet, clientSnippets, TOKEN_PLACEHOLDER } from '../inbound/mcp/client-snippets.js';
 import type { Log } from '../telemetry/log.js';
+import { ATTRIBUTES as A, HEALTH_PROBE, spanName } from '../telemetry/tracing/names.js';
+import { traced } from '../telemetry/tracing/work-span.js';
 import type { Endpoint, Paste, Summary } from './running.js';
 import type { Runtime } from './runtime.js';
+import { countedFor } from './visible-counts.js';
 
 /** Time that an overview waits for the skills of agents, in milliseconds. */
 const SKILLS_WAIT = 500;
@@ -41,7 +44,21 @@ export class Overview {
     this.probes = new HealthProbes({
       upstreams: () => catalog.servers.flatMap((name) => catalog.upstream(name) ?? []),
       interval: runtime.config.health.interval,
+      around: (name, probe) => this.traced(name, probe),
     });
+  }
+
+  /** A probe within a span. A server in use needs no probe, and has no span then. */
+  private traced(name: string, probe: () => Promise<void>): Promise<void> {
+    const { mcp, telemetry } = this.runtime;
+    const health = () => mcp.catalog.upstream(name)?.health();
+    const before = health()?.probed?.at;
+    const found = () => {
+      const now = health();
+      return now === undefined || now.probed?.at === before ? undefined : { [A.health]: now.status };
+    };
+    const span = { name: spanName(HEALTH_PROBE, name), attributes: { [A.server]: name }, found };
+    return traced(telemetry.tracing, span, probe);
   }
 
   start(): void {
@@ -65,20 +82,19 @@ export class Overview {
     await this.loadSkills();
   }
 
-  /** The health of the servers that a caller may know of; with `names`, of those among them. */
-  async serverHealthFor(caller: Caller, names?: readonly string[]): Promise<ServerHealth[]> {
-    const { catalog, admission } = this.runtime.mcp;
-    const wanted = names?.filter((name) => catalog.servers.includes(name)) ?? catalog.servers;
-    const seen = await visible(admission, caller, wanted, serverTarget);
-    return serverHealth(seen, this.monitor, (name) => catalog.upstream(name));
-  }
-
   /** The servers and agents that a caller may know of. */
   async statesFor(caller: Caller): Promise<readonly UpstreamState[]> {
     await this.loadSkills();
-    return visible(this.runtime.mcp.admission, caller, this.monitor.states(), ({ kind, name }) =>
+    const seen = await visible(this.runtime.mcp.admission, caller, this.monitor.states(), ({ kind, name }) =>
       kind === 'agent' ? agentTarget(name) : serverTarget(name),
     );
+    const counted = await countedFor(this.runtime, caller, seen);
+    const { violations } = this.runtime.telemetry;
+    if (!violations) return counted;
+    return counted.map((state) => {
+      const counts = violations.counts(state.name);
+      return counts ? { ...state, violations: counts } : state;
+    });
   }
 
   /** Asks for skills that are not known yet: an agent made of tools reads them from its servers on request only. */
@@ -115,6 +131,11 @@ export class Overview {
   }
 }
 
+/** Why HTTP+SSE is not served. Undefined if MCP is off: the gateway then reports the reason for that instead. */
+export const sseOff = ({ mcp }: Pick<Config, 'mcp'>): SseOff | undefined => {
+  if (!mcp.enabled) return undefined;
+  return mcp.sse ? 'sse_legacy_mode' : 'sse_transport_disabled';
+};
 /** Whether the HTTP+SSE endpoints are open. */
 export const servesSse = ({ mcp }: Pick<Config, 'mcp'>): boolean => mcp.enabled && mcp.sse && !mcp.legacyMode;
 

@@ -19,16 +19,16 @@ export function rateLimitOf({ when, ...limit }: WrittenLimit): RateLimit {
   return { ...limit, applies };
 }
 
-/** Time between two log lines about an absent counter, in milliseconds. */
+/** Time between two log lines about an unavailable counter, in milliseconds. */
 const REPORT_EVERY = 60_000;
 
-/** Logs that the shared counter is away, at most once a minute. */
+/** Logs that the shared counter is unavailable, at most once a minute. */
 export function awayReport(log: Log): (error: unknown) => void {
   let last = Number.NEGATIVE_INFINITY;
   return (error) => {
     const now = performance.now();
     if (now - last < REPORT_EVERY) return;
     last = now;
-    log.warn({ err: error }, 'the shared rate counter is away: this replica counts alone');
+    log.warn({ err: error }, 'the shared rate counter is unavailable: this replica counts alone');
   };
 }

@@ -28,6 +28,8 @@ export interface Write {
   readonly mode: 'create' | 'replace' | 'any';
   readonly expected?: readonly string[] | undefined;
   readonly meta?: object | undefined;
+  /** Examines the new settings before they are stored; throws to refuse them. */
+  readonly examine?: ((settings: object, before: object | undefined) => Promise<void>) | undefined;
 }
 
 export interface RegistrationWritesOptions {
@@ -55,7 +57,7 @@ export class RegistrationWrites {
   async put(name: string, settings: (before: Before) => object, write: Write): Promise<void> {
     const { registry, now, count } = this.options;
     await this.change(name, 'put', write, (before) => {
-      const { mode, by, meta } = write;
+      const { mode, by, meta, examine } = write;
       if (mode === 'create' && before.settings) throw exists(this.options.kind, name);
       if (mode === 'replace' && !before.settings) throw missing(this.options.kind, name);
       if (!before.row && count() >= MOST)
@@ -69,7 +71,10 @@ export class RegistrationWrites {
         createdBy: old?.createdBy ?? by.caller,
         updatedBy: by.caller,
       };
-      return async () => (await registry.put(this.options.kind, name, value, before.row?.rev ?? 0)) !== undefined;
+      return async () => {
+        await examine?.(value.settings, before.settings);
+        return (await registry.put(this.options.kind, name, value, before.row?.rev ?? 0)) !== undefined;
+      };
     });
   }
 
@@ -110,7 +115,10 @@ export class RegistrationWrites {
     return { row, settings: row.value.settings, source: 'registration' };
   }
 
-  /** Reads, decides, writes; again if somebody else wrote in between. Returns false if nothing was to do. */
+  /**
+   * Reads the entry, decides about the change and writes it. Starts again if another writer changed the entry in
+   * between. Returns false if there was nothing to do.
+   */
   private async change(
     name: string,
     verb: 'put' | 'remove' | 'restore',

@@ -68,6 +68,8 @@ export class Registrations<K extends Kind> {
   private stop: (() => void) | undefined;
   private closed = false;
   private turn: Promise<void> = Promise.resolve();
+  /** The round that starts after the current one. */
+  private waiting: Promise<void> | undefined;
   private started = false;
 
   constructor(
@@ -174,11 +176,18 @@ export class Registrations<K extends Kind> {
     this.stop?.();
   }
 
-  /** Applies the stored registrations and the configuration file. */
+  /**
+   * Applies the stored registrations and the configuration file. A round that has not begun reads every change that is
+   * stored by now, so many changes at once share one round.
+   */
   align(): Promise<void> {
-    const next = this.turn.then(() => this.alignNow());
-    this.turn = next.catch(() => {});
-    return next;
+    this.waiting ??= this.turn.then(() => {
+      this.waiting = undefined;
+      return this.alignNow();
+    });
+    const round = this.waiting;
+    this.turn = round.catch(() => {});
+    return round;
   }
 
   private async alignNow(): Promise<void> {

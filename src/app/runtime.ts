@@ -18,8 +18,10 @@ import type { OtlpTracing } from '../telemetry/tracing/otlp.js';
 import { A2aRuntime } from './a2a-runtime.js';
 import { auditTrailOf } from './audit-trail.js';
 import { Authentication } from './authentication.js';
+import { choiceLogOf, type StoredChoices } from './choice-log.js';
 import { keepMemoryOutOfDumps } from './core-dumps.js';
 import { type CredentialServices, credentialServices, credentialsOf } from './credentials.js';
+import { Evaluators } from './evaluators.js';
 import { fingerprintOf } from './fingerprint.js';
 import { Lifecycle } from './lifecycle.js';
 import { rememberedVerdicts } from './mcp-records.js';
@@ -27,6 +29,8 @@ import { McpRuntime, type Reporting } from './mcp-runtime.js';
 import { type BuiltinServer, startOAuthServer } from './oauth-server.js';
 import { safeHttpOf } from './outbound-urls.js';
 import { Overload } from './overload.js';
+import { Plugins } from './plugins.js';
+import type { RegistrationAssessment } from './registration-assessment.js';
 import { joinReplicas, type Replica } from './replica.js';
 import { openStorage } from './storage.js';
 import { Telemetry, tracingOf } from './telemetry.js';
@@ -56,8 +60,13 @@ export class Runtime {
   readonly refusals: Refusals;
   /** Metrics, traces and live tail. */
   readonly telemetry: Telemetry;
+  /** Evaluators of finished calls; routing reads their scores. */
+  readonly evaluators: Evaluators;
+  readonly plugins: Plugins;
   /** Sign-ins of users at servers and agents. */
   readonly upstreamLogins: UpstreamLoginRuntime;
+  /** Stores choices among equivalent servers and agents. */
+  readonly choices: StoredChoices | undefined;
   readonly mcp: McpRuntime;
   readonly a2a: A2aRuntime;
   /** The servers and agents as data, for adapters that list or change them. */
@@ -78,11 +87,13 @@ export class Runtime {
       readonly refusals: AuditedRefusals;
       readonly builtin: BuiltinServer | undefined;
       readonly tracing: OtlpTracing | undefined;
+      readonly plugins: Plugins;
     },
     private readonly lifecycle: Lifecycle,
   ) {
     this.latest = config;
     const { seal, builtin } = identity;
+    this.plugins = identity.plugins;
     this.browser = builtin?.browser;
     this.authentication = new Authentication({ config, state, log, builtin });
     const { authentication } = this;
@@ -111,17 +122,44 @@ export class Runtime {
     const credentials = credentialsOf(credentialServices, [logins.factory]);
     const explains = reporting.private === true || explainsFailures(config, authenticator.enabled);
     const storage = { state, replica, seal, audit };
-    const shared = { config, live, info, ...storage, authenticator, credentials, overload, logins, explains, log };
+    this.choices = choiceLogOf(config, state, log);
+    const { choices } = this;
+    const shared = {
+      config,
+      live,
+      info,
+      ...storage,
+      authenticator,
+      credentials,
+      overload,
+      logins,
+      explains,
+      choices,
+      log,
+    };
     const { admissions } = authentication;
-    this.telemetry = new Telemetry(config, replica.cluster, identity.tracing, reporting.private === true);
+    const { plugins } = this;
+    const { tracing } = identity;
+    this.evaluators = new Evaluators({ config, state, tracing, log });
+    const { evaluators } = this;
+    this.telemetry = new Telemetry(config, replica.cluster, tracing, reporting.private === true, evaluators);
     const { telemetry } = this;
-    this.mcp = new McpRuntime({ ...shared, admissions, verdicts, reporting, safeHttp, telemetry });
-    this.a2a = new A2aRuntime({ ...shared, mcp: this.mcp, safeHttp });
+    this.mcp = new McpRuntime({ ...shared, admissions, verdicts, reporting, safeHttp, telemetry, plugins });
+    const quality = (agent: string): number | undefined => evaluators.scores.qualityOf(agent, agent)?.mean;
+    this.a2a = new A2aRuntime({ ...shared, mcp: this.mcp, safeHttp, plugins, quality });
     const { mcp, a2a } = this;
+    let assessment: RegistrationAssessment | undefined;
     this.registry = new RegistryService({
       servers: mcp.servers,
       agents: a2a.agents,
       fingerprint: fingerprintOf(state),
+      tracing,
+      examine: async (...registration) => {
+        if (live().assess.onRegister === 'off') return;
+        const { RegistrationAssessment } = await import('./registration-assessment.js');
+        assessment ??= new RegistrationAssessment({ live, safeHttp, log });
+        await assessment.check(...registration);
+      },
     });
   }
 
@@ -136,19 +174,27 @@ export class Runtime {
       const parts = lifecycle.add('credentials', credentialServices(state, log), (part) => part.close());
       const verdicts = await rememberedVerdicts(state, log);
       const seal = new Seal(state.keyring, wallMs);
-      // The program that started the gateway over stdio needs no token.
-      const audit = auditTrailOf(config, state, log);
+      const plugins = await Plugins.load({
+        ...{ config, seal, cluster: replica.cluster, log },
+        accountOf: (principal) => parts.requests.accountOf(principal),
+      });
+      lifecycle.add('plugins', plugins, (part) => part.close());
+      const audit = auditTrailOf(config, state, log, plugins.auditing);
       const refusals = new AuditedRefusals(audit);
+      // The program that started the gateway over stdio needs no token.
       const oauth = { config, state, seal, audit, refusals, log };
       const builtin = reporting.private === true ? undefined : await startOAuthServer(oauth);
       const tracing = await tracingOf(config, log);
-      const identity = { seal, audit, refusals, builtin, tracing };
+      const identity = { seal, audit, refusals, builtin, tracing, plugins };
       const runtime = new Runtime(config, info, state, replica, parts, verdicts, log, reporting, identity, lifecycle);
       const { mcp, a2a, overload } = runtime;
       lifecycle.add('authentication', runtime.authentication, (part) => part.close());
       lifecycle.add('telemetry', runtime.telemetry, (part) => part.close());
+      lifecycle.add('evaluators', runtime.evaluators, (part) => part.close());
+      await runtime.evaluators.start();
       overload.start();
       lifecycle.add('overload', overload, (part) => part.stop());
+      lifecycle.add('recorded choices', runtime.choices, (part) => part?.flush());
       lifecycle.add('client for supplied URLs', runtime.safeHttp, (part) => part.close());
       lifecycle.add('sign-ins at upstreams', runtime.upstreamLogins, (part) => part.close());
       lifecycle.add('catalog', mcp.catalog, (part) => part.close());
@@ -157,7 +203,10 @@ export class Runtime {
       lifecycle.add('agents', a2a, (part) => part.close());
       lifecycle.add('server registrations', mcp.servers, (part) => part.close());
       lifecycle.add('pins', mcp.pinning, (part) => part.close());
+      lifecycle.add('vectors of searches', mcp.vectors, (part) => part?.close());
+      lifecycle.add('learned searches', mcp.learning, (part) => part.close());
       await mcp.pinning.start();
+      await mcp.learning.start();
       await mcp.servers.start();
       if (config.a2a.enabled) await a2a.start();
       return runtime;
@@ -178,9 +227,13 @@ export class Runtime {
     await this.audit.change(record, async () => {
       if (keys.some((key) => POLICY.test(key))) await this.reloadPolicy(next, by);
       this.latest = next;
-      await this.mcp.servers.configure(next.servers);
       if (keys.some((key) => /^views(\.|$)/.test(key)))
         this.mcp.views.configure({ views: next.views, naming: this.config.naming });
+      if (keys.some((key) => /^routing\./.test(key))) {
+        this.mcp.exposure.configure(next.routing);
+        await this.mcp.learning.configure(next.routing);
+      }
+      await this.mcp.servers.configure(next.servers);
       if (this.config.a2a.enabled) await this.a2a.agents.configure(next.agents);
     });
     return changedKeys(this.config, next).filter(needsRestart);

@@ -5,7 +5,9 @@ import { serverTarget, visible } from '../core/admission.js';
 import { callerOf } from '../core/caller.js';
 import type { Interceptor } from '../core/pipeline.js';
 import { sleep, within } from '../core/timing.js';
+import { isWholeAdmin } from '../core/whole-admin.js';
 import { RestrictionAdmission } from '../identity/restrictions.js';
+import { RecordingEndpoint } from '../inbound/admin/recording-endpoint.js';
 import { ServerLogs } from '../inbound/admin/server-logs.js';
 import { TailEndpoint } from '../inbound/admin/tail-endpoint.js';
 import { PROBLEM_ERRORS } from '../inbound/api/problem-errors.js';
@@ -74,10 +76,11 @@ async function serve(config: Config, options: ServeOptions, lifecycle: Lifecycle
   const health = new Health({
     catalog,
     version: VERSION,
-    sessions: () => mcp.sessions,
+    sessions: (principal) => (isWholeAdmin(principal) ? mcp.sessions : mcp.sessionsOf(principal.key)),
     storage: () => runtime.state.health(),
     pins: (principal) => runtime.mcp.pinning.findings(SHOWN_PINS, (server) => reaches(principal, server)),
     audit: () => runtime.audit.status(),
+    plugins: () => runtime.plugins.status(),
     knows: async (principal, server) => {
       const [seen] = await visible(runtime.mcp.admission, callerOf(principal), [server], serverTarget);
       return seen !== undefined;
@@ -87,8 +90,8 @@ async function serve(config: Config, options: ServeOptions, lifecycle: Lifecycle
   const { resources, authorizationServer } = authentication;
   const oauth = new OAuthMetadata({ resources, authorizationServer });
   const { telemetry } = runtime;
-  telemetry.measure(runtime, { mcp });
   const tail = new TailEndpoint(telemetry.tail, reaches);
+  const recording = new RecordingEndpoint(telemetry.recordings, runtime.audit, runtime.replica.cluster.self);
   const management = managementRoutes({
     ...{ runtime, overview, sessions: () => mcp.sessions, reloader: options.reloader },
     table: () => routes.routes,
@@ -106,7 +109,8 @@ async function serve(config: Config, options: ServeOptions, lifecycle: Lifecycle
       ...new ServerLogs(catalog, reaches).routes(MCP_ERRORS),
       ...telemetry.routes(MCP_ERRORS, runtime.authenticator),
       ...tail.routes(MCP_ERRORS),
-      ...authentication.loginRoutes(MCP_ERRORS),
+      ...recording.routes(PROBLEM_ERRORS),
+      ...authentication.loginRoutes(),
       ...connectEndpointOf(runtime).routes(MCP_ERRORS),
       ...management,
       ...restRoutes(runtime),
@@ -131,8 +135,10 @@ async function serve(config: Config, options: ServeOptions, lifecycle: Lifecycle
     },
     failed,
   });
+  telemetry.measure(runtime, { mcp, unread: () => server.unread });
+  await telemetry.startPush(log);
   const { address, family, port } = await server.listen(config.listen.host, config.listen.port);
-  lifecycle.add('endpoints', { mcp, a2a, tail, server }, (part) => closeEndpoints(part, config.timeouts));
+  lifecycle.add('endpoints', { mcp, a2a, tail, recording, server }, (part) => closeEndpoints(part, config.timeouts));
   const url = `${tls ? 'https' : 'http'}://${family === 'IPv6' ? `[${address}]` : address}:${port}`;
   runtime.upstreamLogins.opened(baseUrl(config, address, port));
   authentication.opened(url);
@@ -201,14 +207,19 @@ interface Endpoints {
   readonly mcp: McpEndpoints;
   readonly a2a: A2aEndpoints | undefined;
   readonly tail: TailEndpoint;
+  readonly recording: RecordingEndpoint;
   readonly server: HttpServer;
 }
 
 /** Ends streams so that clients move to another replica, waits for calls under way, then closes every connection. */
-async function closeEndpoints({ mcp, a2a, tail, server }: Endpoints, timeouts: Config['timeouts']): Promise<void> {
+async function closeEndpoints(
+  { mcp, a2a, tail, recording, server }: Endpoints,
+  timeouts: Config['timeouts'],
+): Promise<void> {
   const endStreams = (): void => {
     mcp.endStreams();
     tail.endStreams();
+    recording.endStreams();
     a2a?.endStreams();
   };
   endStreams();

@@ -55,7 +55,13 @@ export class UpstreamLoginRuntime {
       clients: state.upstreamClients,
       links: this.links,
       fetchFor: (target, settings) => {
-        const { fetch, client } = upstreamFetch(options.safeHttp, this.settingsOf(target), target.url, settings);
+        const { fetch, client } = upstreamFetch(
+          options.safeHttp,
+          this.settingsOf(target),
+          target.url,
+          settings,
+          target.guarded !== undefined,
+        );
         this.clients.add(client);
         return fetch;
       },
@@ -65,7 +71,7 @@ export class UpstreamLoginRuntime {
         changed(upstream, owner);
         // Clients at other replicas have lists from before the sign-in. They see the change later if this fails.
         cluster.tell(CHANGED, { upstream, owner }).catch((error: unknown) => {
-          log.warn({ err: error, upstream }, 'other replicas were not told of a sign-in');
+          log.warn({ err: error, upstream }, 'could not notify other replicas of a sign-in');
         });
       },
       log,
@@ -105,17 +111,20 @@ const CONNECT_MS = 5_000;
 
 /**
  * `fetch` for the metadata and tokens of an upstream. The origins that the operator wrote, those of the upstream and of
- * `issuer`, may be private; every other URL passes the egress rules (S11).
+ * `issuer`, may be private; every other URL passes the egress rules (S11). If the upstream is `guarded`, a caller wrote
+ * its settings, and the egress rules apply to all addresses.
  */
 export function upstreamFetch(
   safeHttp: SafeHttp,
   connection: ConnectionSettings | undefined,
   url: string,
   { issuer }: Pick<LoginSettings, 'issuer'>,
+  guarded = false,
 ): { readonly fetch: Fetch; readonly client: HttpClient } {
   const client = new HttpClient({
     connectTimeout: connection?.timeouts.connect ?? CONNECT_MS,
-    proxy: proxyRule(connection?.proxy),
+    proxy: guarded && connection?.proxy === undefined ? safeHttp.proxy : proxyRule(connection?.proxy),
+    egress: guarded ? safeHttp.egress : undefined,
     ...(connection && { tls: connection.tls }),
   });
   const configured = [url, ...(issuer === undefined ? [] : [issuer])].map((each) => new URL(each).origin);

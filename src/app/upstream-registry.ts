@@ -10,6 +10,9 @@ import type {
   UpstreamSettings,
 } from '../core/upstream-registry.js';
 import { ProtocolError } from '../protocol/errors.js';
+import { ATTRIBUTES as A, REGISTRATION, spanName } from '../telemetry/tracing/names.js';
+import type { Tracing } from '../telemetry/tracing/spans.js';
+import { traced } from '../telemetry/tracing/work-span.js';
 import { type Before, missing, versionOfRev } from './registration-writes.js';
 import type { Known, Registrations } from './registrations.js';
 
@@ -20,6 +23,10 @@ export interface RegistryServiceOptions {
   readonly agents: Registrations<'agent'>;
   /** The version of settings of the configuration file. */
   fingerprint(settings: object): string;
+  /** Takes the spans of registrations; undefined without traces. */
+  readonly tracing: Tracing | undefined;
+  /** Examines settings before they are stored; throws to refuse them. */
+  examine?(kind: UpstreamKind, name: string, settings: object, before: object | undefined): Promise<void>;
 }
 
 const SECTION = { server: 'servers', agent: 'agents' } as const;
@@ -34,6 +41,12 @@ export class RegistryService implements UpstreamRegistry {
   list(kind: UpstreamKind): readonly UpstreamEntry[] {
     const registrations = this.of(kind);
     return registrations.entries().map(([name, known]) => this.shown(kind, name, known));
+  }
+
+  names(kind: UpstreamKind): readonly string[] {
+    return this.of(kind)
+      .entries()
+      .map(([name]) => name);
   }
 
   get(kind: UpstreamKind, name: string): UpstreamEntry | undefined {
@@ -94,8 +107,15 @@ export class RegistryService implements UpstreamRegistry {
       if (checked !== name) throw missing(kind, name);
       return given;
     };
-    await registrations.writes.put(name, settings, { by, expected, meta, mode });
-    await registrations.align();
+    const { examine, tracing } = this.options;
+    const attributes = { [kind === 'server' ? A.server : A.a2aAgent]: name, [A.caller]: by.caller };
+    await traced(tracing, { name: spanName(REGISTRATION[kind], name), attributes }, async () => {
+      await registrations.writes.put(name, settings, {
+        ...{ by, expected, meta, mode },
+        examine: examine && ((given, before) => examine(kind, name, given, before)),
+      });
+      await registrations.align();
+    });
     return this.present(kind, name);
   }
 

@@ -1,4 +1,4 @@
-/** `parley vault`: what an operator does with the secrets for upstreams. It never returns a secret. */
+/** `parley vault`: lists, encrypts again and removes the secrets for upstreams. Never returns a secret. */
 import type { Config } from '../config/schema.js';
 import type { AuditActor, GivenChange } from '../core/audit-trail.js';
 import { GATEWAY_OWNER } from '../identity/vault/vault.js';
@@ -27,7 +27,7 @@ export interface Rotated {
   /** The id of the key that all secrets are encrypted under now. */
   readonly keyId: string;
   readonly rewritten: number;
-  /** Rows whose key is missing, or that were changed by somebody else. */
+  /** Rows that cannot be decrypted: their key is missing, or their content was changed. */
   readonly failed: number;
 }
 
@@ -59,7 +59,7 @@ async function rotated(state: State): Promise<Rotated> {
   return result;
 }
 
-/** Removes the secrets that match. Running gateways stop to use them within a second. */
+/** Removes the secrets that match. Running gateways stop using them within a second. */
 export function forgetSecrets(
   config: Config,
   filter: VaultFilter & { id?: string | undefined },

@@ -1,5 +1,6 @@
 /** Assesses one target: detects its protocols, runs the probes, and makes the report. */
 import type { StdioCommand } from '../outbound/stdio/process.js';
+import { methodsOf } from '../protocol/mcp/methods.js';
 import { type Revision, revisionOf } from '../protocol/mcp/revisions/index.js';
 import { a2aSurfaces, detectA2a } from './a2a/assess-a2a.js';
 import { A2A_REQUIREMENTS } from './a2a/requirements.js';
@@ -9,9 +10,11 @@ import { type Detected, detectHttp, detectStdio } from './mcp/detect.js';
 import { MCP_REQUIREMENTS } from './mcp/requirements.js';
 import type { Profile } from './profiles.js';
 import { changesSince, type Report, type ReportedCheck, type Section } from './report/model.js';
-import { type Check, PRIORITIES, run } from './run.js';
+import { type Check, PRIORITIES, type ProgressListener, run } from './run.js';
 import { gradeOf, scoreOf } from './score.js';
-import { specLink } from './spec-link.js';
+import { specifications, specLink } from './spec-link.js';
+import { quoted, secretsOf } from './wire/evidence.js';
+import { type GrpcDialer, grpcDialer } from './wire/grpc-wire.js';
 import { HttpWire, type WireClient } from './wire/http-wire.js';
 import { OutOfTime, Pace, type PaceOptions } from './wire/pace.js';
 import type { Reply } from './wire/reply.js';
@@ -35,7 +38,9 @@ export interface AssessOptions {
   readonly pace?: Partial<PaceOptions>;
   /** Replaces the connection, for servers in this process. */
   readonly client?: WireClient | undefined;
-  readonly progress?: ((done: number, total: number, label: string) => void) | undefined;
+  /** Replaces the connections of gRPC. */
+  readonly grpc?: GrpcDialer | undefined;
+  readonly progress?: ProgressListener | undefined;
   /** An earlier report, to show the changes. */
   readonly before?: Report | undefined;
 }
@@ -53,7 +58,11 @@ export async function assess(options: AssessOptions): Promise<Report> {
   if (a2a !== undefined) sections.push(a2a);
   if (sections.length > 0) notes.splice(0, notes.length, ...notes.filter((note) => !note.startsWith(NO_MCP)));
   else notes.push('Neither an MCP server nor an A2A agent was recognised.');
-  const score = sections.length === 0 ? 0 : average(sections.map((section) => section.score));
+  // A protocol without an applicable requirement of the profile has no score.
+  const graded = sections.filter(({ categories }) => categories.some(({ applicable }) => applicable > 0));
+  const score = graded.length === 0 ? 0 : average(graded.map((section) => section.score));
+  for (const { protocol } of sections.filter((section) => !graded.includes(section)))
+    notes.push(`No requirement of the profile ${options.profile.name} applies to the ${protocol} surfaces: no score.`);
   return {
     format: 1,
     tool: options.tool,
@@ -62,9 +71,9 @@ export async function assess(options: AssessOptions): Promise<Report> {
     active: options.active === true,
     score,
     grade: gradeOf(score),
-    complete: sections.length > 0 && sections.every(({ complete }) => complete),
+    complete: graded.length > 0 && sections.every(({ complete }) => complete),
     sections,
-    notes,
+    notes: notes.map((note) => quoted(note, secretsOfTarget(options))),
     changes: options.before === undefined ? null : changesSince(options.before, sections),
     times: {
       started: started.toISOString(),
@@ -89,6 +98,11 @@ export function nameOf(target: Target): string {
   }
 }
 
+function secretsOfTarget({ target, credentials }: Pick<AssessOptions, 'target' | 'credentials'>): string[] {
+  if (target.kind === 'command') return Object.values(target.command.env ?? {});
+  return secretsOf(credentials, target.kind === 'url' ? target.url : undefined);
+}
+
 async function detectMcp(
   { target, credentials = [], revisions, client }: AssessOptions,
   pace: Pace,
@@ -106,12 +120,15 @@ async function detectMcp(
     return found;
   } catch (error) {
     if (!(error instanceof OutOfTime)) throw error;
-    notes.push('The time was over before the server was recognised.');
+    notes.push(`Not recognised as an MCP server: ${error.message}.`);
     return undefined;
   }
 }
 
 const NO_MCP = 'No MCP';
+
+const endedEarly = (why = 'the time was over'): string =>
+  `The assessment ended before every requirement was checked: ${why}.`;
 
 const refusal = ({ method, status, code, failure }: Reply): string =>
   `${NO_MCP}: ${method === '' ? 'GET' : method} got ${failure ?? [status, code].filter((each) => each !== undefined).join(' with ')}`;
@@ -119,16 +136,21 @@ const refusal = ({ method, status, code, failure }: Reply): string =>
 async function mcpSection(options: AssessOptions, detected: Detected, notes: string[]): Promise<Section> {
   const categories = options.profile.categories.MCP;
   const requirements = MCP_REQUIREMENTS.filter((row) => categories.some(({ has }) => has(row)));
-  const methods: Record<string, boolean> = {};
+  const spoken = detected.targets.map(({ revision }) => revision);
+  const methods: Record<string, boolean | null> = {};
+  for (const method of spoken.flatMap(methodsOf)) methods[method] = null;
   const surfaces = mcpSurfaces(detected, {
     active: options.active === true,
     credentials: (options.credentials ?? []).length > 0,
     methods,
   });
-  const { checks, complete } = await run({ requirements, surfaces, progress: options.progress });
-  if (!complete) notes.push('The time was over before every requirement was checked.');
+  const { checks, complete, ended } = await run({ requirements, surfaces, progress: options.progress });
+  if (!complete) notes.push(endedEarly(ended));
   const names = detected.targets.map(({ revision, transport }) => surfaceName(revision, transport));
-  return sectionOf('MCP', names, checks, options.profile, methods, complete);
+  const versions = spoken.map(({ date }) => date);
+  const { profile } = options;
+  const secrets = secretsOfTarget(options);
+  return sectionOf({ protocol: 'MCP', surfaces: names, versions, checks, profile, methods, complete, secrets });
 }
 
 async function a2aSection(
@@ -137,7 +159,7 @@ async function a2aSection(
   notes: string[],
   atRoot: boolean,
 ): Promise<Section | undefined> {
-  const { target, credentials = [], client, profile, active = false, progress } = options;
+  const { target, credentials = [], client, profile, active = false, progress, grpc = grpcDialer() } = options;
   const categories = profile.categories.A2A;
   if (target.kind !== 'url' || categories.length === 0) return undefined;
   const http = new HttpWire({ pace, url: target.url, credentials, client });
@@ -145,38 +167,44 @@ async function a2aSection(
     const targets = await detectA2a(http, atRoot);
     if (targets.length === 0) return undefined;
     const requirements = A2A_REQUIREMENTS.filter((row) => categories.some(({ has }) => has(row)));
-    const surfaces = a2aSurfaces(targets, { http, active, credentials: credentials.length > 0 });
-    const { checks, complete } = await run({ requirements, surfaces, progress });
-    if (!complete) notes.push('The time was over before every requirement was checked.');
-    return sectionOf(
-      'A2A',
-      targets.map(({ name }) => name),
-      checks,
-      profile,
-      {},
-      complete,
-    );
+    const surfaces = a2aSurfaces(targets, { http, active, credentials, grpc });
+    const { checks, complete, ended } = await run({ requirements, surfaces, progress });
+    if (!complete) notes.push(endedEarly(ended));
+    return sectionOf({
+      protocol: 'A2A',
+      surfaces: targets.map(({ name }) => name),
+      versions: targets.map(({ version }) => version),
+      ...{ checks, profile, methods: {}, complete, secrets: http.secrets },
+    });
   } catch (error) {
     if (!(error instanceof OutOfTime)) throw error;
     return undefined;
   }
 }
 
-function sectionOf(
-  protocol: Section['protocol'],
-  surfaces: readonly string[],
-  checks: readonly Check[],
-  profile: Profile,
-  methods: Readonly<Record<string, boolean>>,
-  complete: boolean,
-): Section {
-  const categories = profile.categories[protocol];
-  const shown = checks.map((check) => reported(check, categories.find(({ has }) => has(check.requirement))?.name));
-  const sorted = Object.fromEntries(Object.entries(methods).sort(([a], [b]) => (a < b ? -1 : 1)));
-  return { protocol, surfaces, ...scoreOf(checks, categories), checks: shown, methods: sorted, complete };
+export interface SectionOptions extends Pick<Section, 'protocol' | 'surfaces' | 'methods' | 'complete'> {
+  readonly versions: readonly string[];
+  readonly checks: readonly Check[];
+  readonly profile: Profile;
+  /** Values that reasons must not show. */
+  readonly secrets?: readonly string[];
 }
 
-function reported({ requirement, outcome, verdicts }: Check, category = ''): ReportedCheck {
+export function sectionOf(options: SectionOptions): Section {
+  const { protocol, surfaces, versions, checks, profile, methods, complete, secrets = [] } = options;
+  const categories = profile.categories[protocol];
+  const shown = checks.map((check) =>
+    reported(check, secrets, categories.find(({ has }) => has(check.requirement))?.name),
+  );
+  const sorted = Object.fromEntries(Object.entries(methods).sort(([a], [b]) => (a < b ? -1 : 1)));
+  return {
+    ...{ protocol, surfaces, ...scoreOf(checks, categories), checks: shown },
+    specifications: specifications(protocol, versions),
+    ...{ methods: sorted, complete },
+  };
+}
+
+function reported({ requirement, outcome, verdicts }: Check, secrets: readonly string[], category = ''): ReportedCheck {
   const { id, level, text, fix, unobservable } = requirement;
   const own = verdicts.filter(({ verdict }) => verdict.outcome === outcome);
   const [first] = own;
@@ -190,7 +218,12 @@ function reported({ requirement, outcome, verdicts }: Check, category = ''): Rep
     outcome,
     priority: PRIORITIES[level],
     reason:
-      unobservable ?? (verdict === undefined ? noSurface(outcome) : verdict.outcome === 'pass' ? null : verdict.reason),
+      unobservable ??
+      (verdict === undefined
+        ? noSurface(outcome)
+        : verdict.outcome === 'pass'
+          ? null
+          : quoted(verdict.reason, secrets)),
     surfaces: own.map(({ surface }) => surface),
     fix: outcome === 'fail' ? fix : null,
     evidence: verdict?.outcome === 'fail' ? verdict.evidence : [],

@@ -34,6 +34,9 @@ const byNumber = (name: string, weight: number, ...numbers: string[]): Category 
   has: ({ id }) => numbers.includes(id.replace(/^A2A-/, '').replace(/[a-z]$/, '')),
 });
 
+/** The ratio 3 : 2 : 1 for four, four and two categories, rounded so that their sum is 100. */
+const [HIGH, MEDIUM, LOW] = [13.6, 9.1, 4.6];
+
 export const PROFILES: readonly Profile[] = [
   {
     name: 'standard',
@@ -67,9 +70,9 @@ export const PROFILES: readonly Profile[] = [
         byId('Transport', 20, 'HM-0', 'HM-1', 'HL-0', 'HDR', 'SSE', 'STD'),
         byId('Session', 10, 'HL-1'),
         byId('Core methods', 25, 'BASE', 'TOOL-0', 'TOOL-1', 'RES', 'PRM'),
-        byId('Extended methods', 15, 'CMP', 'LOG', 'SUB', 'TSK', 'MRTR', 'PAG', 'CACHE'),
-        byId('Notifications and life cycle', 10, 'LIFE', 'META', 'VER', 'PRG', 'CAN'),
-        byId('Schema validation', 10, 'TOOL-2', 'XMH', 'EXT', 'ICON'),
+        byId('Extended methods', 15, 'CMP', 'LOG', 'SUB', 'TSK', 'MRTR', 'ELI', 'SMP', 'PAG', 'CACHE'),
+        byId('Notifications and life cycle', 10, 'LIFE', 'META', 'VER', 'BR', 'PRG', 'CAN'),
+        byId('Schema validation', 10, 'TOOL-2', 'JSC', 'APP', 'XMH', 'EXT', 'ICON'),
         byId('Spec currency', 10, 'CUR'),
       ],
       A2A: [
@@ -84,6 +87,26 @@ export const PROFILES: readonly Profile[] = [
         byNumber('Artifacts', 5, 'S-76'),
         byNumber('Message format', 5, 'S-30', 'S-72'),
       ],
+    },
+  },
+  {
+    name: 'first-review',
+    description:
+      'The ten categories of the first of these reviews. High, Medium and Low count 3 : 2 : 1, rounded to a sum of 100.',
+    categories: {
+      MCP: [
+        byId('Versions and life cycle', HIGH, 'LIFE-05', 'LIFE-07', 'LIFE-1', 'VER-01', 'VER-08', 'VER-10', 'CUR'),
+        byId('Transport', HIGH, 'HM', 'HL-0', ...[0, 1, 2, 3, 4, 6, 7].map((n) => `HL-1${n}`), 'HDR', 'SSE', 'STD'),
+        byId('Tools', HIGH, 'TOOL', 'JSC', 'APP', 'XMH', 'PAG', 'ICON', 'TSK'),
+        byId('Resources', MEDIUM, 'RES', 'SUB', 'CACHE'),
+        byId('Prompts', MEDIUM, 'PRM', 'CMP'),
+        byId('Capability negotiation', HIGH, 'LIFE-02', 'LIFE-09', 'META', 'VER-03', 'VER-05', 'VER-06', 'EXT'),
+        byId('Authorization', MEDIUM, 'AUR', 'HL-18', 'SEC'),
+        byId('Errors', MEDIUM, 'BASE'),
+        byId('Sampling', LOW, 'SMP', 'ELI', 'MRTR'),
+        byId('Observability', LOW, 'LOG', 'PRG', 'CAN'),
+      ],
+      A2A: [],
     },
   },
   {
@@ -106,7 +129,7 @@ export const PROFILES: readonly Profile[] = [
       MCP: [
         byId('Web sites', 40, 'HM-02', 'HM-03', 'SEC-03'),
         byId('Sessions and tokens', 40, 'HL-12', 'HL-14', 'HL-18', 'AUR'),
-        byId('Disclosure', 20, 'SEC-01', 'SEC-02', 'SSE-01a'),
+        byId('Disclosure', 20, 'SEC-01', 'SEC-02', 'SSE-01a', 'LOG-05', 'XMH-08', 'ELI-03', 'TSKX-11'),
       ],
       A2A: [byNumber('Authentication', 60, 'S-60', 'S-61'), byNumber('Disclosure', 40, 'SEC-02', 'S-26')],
     },

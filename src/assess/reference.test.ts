@@ -9,7 +9,7 @@ test('docs/assess.md matches the requirements (run scripts/generate-assess-refer
   expect(readFileSync(new URL('../../docs/assess.md', import.meta.url), 'utf8')).toBe(renderAssessReference());
 });
 
-test('the weights of each profile sum to 100, and each category has a requirement', () => {
+test('S1-35, S1-55, S1-83: the weights of each profile sum to 100, and each category has a requirement', () => {
   for (const { name, categories } of PROFILES) {
     for (const [protocol, rows] of [
       ['MCP', MCP_REQUIREMENTS],
@@ -20,7 +20,7 @@ test('the weights of each profile sum to 100, and each category has a requiremen
       expect(
         own.reduce((sum, { weight }) => sum + weight, 0),
         `${name} ${protocol}`,
-      ).toBe(100);
+      ).toBeCloseTo(100);
       for (const category of own) expect(rows.some(category.has), `${name} ${protocol} ${category.name}`).toBe(true);
     }
   }

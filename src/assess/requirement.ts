@@ -38,7 +38,10 @@ export type Verdict =
 
 export const PASS: Verdict = { outcome: 'pass' };
 
-export const skip = (reason: string): Verdict => ({ outcome: 'skip', reason });
+/** A reason quotes the server. Reports show less of it, without secrets. */
+const MOST_REASON = 8_192;
+
+export const skip = (reason: string): Verdict => ({ outcome: 'skip', reason: reason.slice(0, MOST_REASON) });
 
 /** Anything that holds evidence: replies do. */
 interface WithEvidence {
@@ -47,7 +50,7 @@ interface WithEvidence {
 
 export const fail = (reason: string, ...replies: readonly (WithEvidence | undefined)[]): Verdict => ({
   outcome: 'fail',
-  reason,
+  reason: reason.slice(0, MOST_REASON),
   evidence: replies.flatMap((reply) => (reply ? [reply.evidence] : [])).slice(0, 3),
 });
 

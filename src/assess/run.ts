@@ -35,13 +35,30 @@ export interface RunResult {
   readonly checks: readonly Check[];
   /** False if the time was over before every probe had run. */
   readonly complete: boolean;
+  /** The reason of an early end. */
+  readonly ended?: string | undefined;
 }
+
+/** The verdicts of one surface so far. */
+export interface Tally {
+  readonly passed: number;
+  readonly failed: number;
+}
+
+/** Called before each probe, and after the last one of each surface with `finished`. */
+export type ProgressListener = (
+  done: number,
+  total: number,
+  label: string,
+  tally: Tally,
+  finished?: { readonly surface: string },
+) => void;
 
 export interface RunOptions {
   readonly requirements: readonly Requirement[];
   /** Opened one after the other. */
   readonly surfaces: readonly (() => Promise<Surface>)[];
-  readonly progress?: ((done: number, total: number, label: string) => void) | undefined;
+  readonly progress?: ProgressListener | undefined;
 }
 
 export async function run({ requirements, surfaces, progress }: RunOptions): Promise<RunResult> {
@@ -49,33 +66,42 @@ export async function run({ requirements, surfaces, progress }: RunOptions): Pro
   const total = requirements.length * surfaces.length;
   let done = 0;
   let complete = true;
+  let ended: string | undefined;
+  let over = false;
   for (const open of surfaces) {
     let surface: Surface | undefined;
+    const tally = { passed: 0, failed: 0 };
     try {
       surface = await open();
       for (const late of [false, true]) {
         for (const { id, probe, versions, over } of requirements) {
           const later = probe !== undefined && surface.late(probe);
           if (later !== late) continue;
-          progress?.(++done, total, `${id} ${surface.name}`);
+          progress?.(++done, total, `${id} ${surface.name}`, tally);
           if (probe === undefined || !over.includes(surface.transport)) continue;
           if (!versionIndexes(versions).includes(surface.version)) continue;
-          verdicts.get(id)!.push({ surface: surface.name, verdict: await safely(surface, probe) });
+          const verdict = await safely(surface, probe);
+          verdicts.get(id)!.push({ surface: surface.name, verdict });
+          if (verdict.outcome === 'pass') tally.passed++;
+          if (verdict.outcome === 'fail') tally.failed++;
         }
       }
+      progress?.(done, total, surface.name, tally, { surface: surface.name });
     } catch (error) {
-      if (!(error instanceof OutOfTime)) throw error;
       complete = false;
+      ended = (error as Error).message;
+      over = error instanceof OutOfTime;
     } finally {
       await surface?.close().catch(() => {});
     }
-    if (!complete) break;
+    // A connection that cannot be opened again concerns one surface only.
+    if (over) break;
   }
   const checks = requirements.map((requirement): Check => {
     const found = verdicts.get(requirement.id)!;
     return { requirement, verdicts: found, outcome: joined(requirement, found) };
   });
-  return { checks, complete };
+  return { checks, complete, ended };
 }
 
 /** A defect of a probe must not count against the server. */

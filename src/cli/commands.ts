@@ -15,8 +15,13 @@ import { KEYS_CREATE, KEYS_LIST, KEYS_REVOKE } from './commands/keys.js';
 import { LINT } from './commands/lint.js';
 import { LOGS } from './commands/logs.js';
 import { PINS_APPROVE, PINS_DIFF, PINS_FORGET, PINS_LIST } from './commands/pins.js';
+import { PLUGIN_CHECK, PLUGIN_NEW } from './commands/plugin.js';
 import { POLICY_EXPLAIN } from './commands/policy-explain.js';
 import { POLICY_TEST } from './commands/policy-test.js';
+import { RECORD } from './commands/record.js';
+import { REPLAY } from './commands/replay.js';
+import { ROUTING_EXPLAIN, ROUTING_FORGET, ROUTING_STATS } from './commands/routing.js';
+import { ROUTING_REPLAY } from './commands/routing-replay.js';
 import { SEARCH } from './commands/search.js';
 import { SEND } from './commands/send.js';
 import { SERVE } from './commands/serve.js';
@@ -35,24 +40,41 @@ export const TOP_FLAGS: readonly Flag[] = [HELP, VERSION];
 /** Every command, in the order of the help. */
 export const COMMANDS: readonly Command[] = [
   ...[SERVE, STDIO, CONFIG_CHECK, CONFIG_DIFF, CONFIG_SCHEMA, IMPORT, CONNECT],
-  ...[STATUS, SERVERS, TOOLS, CALL, AGENTS, SEND, LOGS, TAIL, SEARCH, LINT, ASSESS, COMPLETION],
+  ...[STATUS, SERVERS, TOOLS, CALL, AGENTS, SEND, LOGS, TAIL, RECORD, REPLAY, SEARCH, LINT, ASSESS, COMPLETION],
   ...[KEYS_CREATE, KEYS_LIST, KEYS_REVOKE],
   ...[USERS_ADD, USERS_LIST, USERS_REMOVE, USERS_PASSWORD, USERS_ROTATE],
   ...[POLICY_TEST, POLICY_EXPLAIN],
+  ...[PLUGIN_NEW, PLUGIN_CHECK],
   ...[PINS_LIST, PINS_DIFF, PINS_APPROVE, PINS_FORGET],
   ...[AUDIT_VERIFY, AUDIT_LIST, AUDIT_TAIL, AUDIT_EXPORT],
   ...[AUTH_DOCTOR, AUTH_LIST, AUTH_LOGOUT],
+  ...[ROUTING_EXPLAIN, ROUTING_STATS, ROUTING_REPLAY, ROUTING_FORGET],
   ...[VAULT_LIST, VAULT_ROTATE, VAULT_FORGET],
 ];
+
+/** The commands that a newcomer needs. */
+const FIRST: readonly Command[] = [SERVE, IMPORT, CONNECT, CONFIG_CHECK, STATUS, TOOLS, CALL];
+
+const INTRODUCTION = [
+  'Parley is a gateway: it puts many MCP servers and A2A agents behind one endpoint, for clients of every version.',
+  'Usage: parley <command> [options]',
+];
+
+/** The help for a command line without a command. */
+export function firstSteps(): string {
+  return [
+    ...INTRODUCTION,
+    `To begin with:\n${columns(commandRows(FIRST))}`,
+    'parley --help shows all commands.\nparley <command> --help describes a command.\n',
+  ].join('\n\n');
+}
 
 /** The help of one command, or of the whole program. */
 export function helpText(command?: Command): string {
   if (command === undefined) {
-    const rows = COMMANDS.map((known): [string, string] => [usageOf(known), known.summary]);
     return [
-      'Parley is a gateway: it puts many MCP servers and A2A agents behind one endpoint, for clients of every version.',
-      'Usage: parley <command> [options]',
-      `Commands:\n${columns(rows)}`,
+      ...INTRODUCTION,
+      `Commands:\n${columns(commandRows(COMMANDS))}`,
       `Options:\n${columns(TOP_FLAGS.map(flagRow))}`,
       'A PARLEY_* environment variable exists for every key of the configuration; see docs/configuration.md.\n' +
         'parley <command> --help describes a command.\n',
@@ -66,6 +88,9 @@ export function helpText(command?: Command): string {
     `Examples:\n${command.examples.map((example) => `  ${example}`).join('\n')}\n`,
   ].join('\n\n');
 }
+
+const commandRows = (commands: readonly Command[]): [string, string][] =>
+  commands.map((command) => [usageOf(command), command.summary]);
 
 const usageOf = ({ name, operands = [], optional = [], rest: more }: Command): string => {
   const rest = optional.reduceRight((after, each) => `[${after === '' ? each : `${each} ${after}`}]`, '');

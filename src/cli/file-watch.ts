@@ -1,12 +1,12 @@
 import { readFileSync, type Stats, statSync } from 'node:fs';
 import { stat } from 'node:fs/promises';
 
-/** Milliseconds between two looks at the file, and time in which a file must not change before it is read. */
+/** Milliseconds between two checks of the file, and time in which a file must not change before it is read. */
 const INTERVAL = 1_000;
 const SETTLE = 250;
 
 export interface FileWatchOptions {
-  /** The content of the file changed, and nobody writes to it at the moment. */
+  /** The content of the file changed, and no program is writing to it at the moment. */
   readonly changed: () => void;
   /** The file was removed. */
   readonly removed: () => void;
@@ -49,7 +49,7 @@ export class FileWatch {
     this.wait(settling ? (this.options.settle ?? SETTLE) : (this.options.interval ?? INTERVAL));
   }
 
-  /** Two looks in a row saw the same file. */
+  /** Two checks in a row found the same file. */
   private settled(mark: string): void {
     if (this.compared === mark) return;
     this.compared = mark;

@@ -50,14 +50,20 @@ function tokenFor(url: string, io: CommandLine['io'], text: CommandLine['text'])
   if (!hasConfiguration({ ...io, file: text('config') })) return undefined;
   try {
     const { config } = loadConfig({ ...io, file: text('config') });
-    const same = [config.publicUrl, config.listen.port === 0 ? undefined : listenUrl(config)].some(
-      (known) => known !== undefined && new URL(known).origin === new URL(url).origin,
-    );
-    return same ? tokenOf(config) : undefined;
+    return isGatewayOf(config, new URL(url)) ? tokenOf(config) : undefined;
   } catch {
     // With --url the configuration of this folder need not be valid.
     return undefined;
   }
+}
+
+/** Whether the configuration starts the gateway at this URL. */
+function isGatewayOf({ publicUrl, listen, tls }: Config, { origin, protocol, hostname }: URL): boolean {
+  if (publicUrl !== undefined && new URL(publicUrl).origin === origin) return true;
+  if (listen.port !== 0) return new URL(listenUrl({ listen, tls })).origin === origin;
+  // The system chooses the port, so any port fits; the token must not leave this machine.
+  const chosen = new URL(listenUrl({ listen: { ...listen, port: 1 }, tls }));
+  return isLoopback(listen.host) && chosen.protocol === protocol && chosen.hostname === hostname;
 }
 
 /** An operator's token comes first: it may see everything. */
@@ -133,18 +139,36 @@ export function unreachable(url: string, error: unknown, timeout = TIMEOUT): Err
   return new Error(`no gateway answers at ${url}${note}; start one with parley serve, or give another URL with --url`);
 }
 
-async function jsonOf(response: Response): Promise<unknown> {
-  const length = Number(response.headers.get('content-length') ?? 0);
-  if (length > LARGEST_ANSWER) throw new Error(`the answer of the gateway is too large (${length} bytes)`);
+class AnswerTooLarge extends Error {
+  constructor() {
+    super(`the answer of the gateway is too large (more than ${LARGEST_ANSWER / 2 ** 20} MiB)`);
+  }
+}
+
+/** The JSON of an answer, or undefined if it is none. Throws if the answer is too large. */
+export async function jsonOf(response: Response): Promise<unknown> {
   try {
-    return JSON.parse(await response.text());
-  } catch {
+    return JSON.parse(await textOf(response));
+  } catch (error) {
+    if (error instanceof AnswerTooLarge) throw error;
     return undefined;
   }
 }
 
+/** The text of an answer. A server that writes without end has no `Content-Length`, so the bytes are counted. */
+async function textOf({ body }: Response): Promise<string> {
+  const parts: Uint8Array[] = [];
+  let size = 0;
+  for await (const part of (body ?? []) as AsyncIterable<Uint8Array>) {
+    size += part.byteLength;
+    if (size > LARGEST_ANSWER) throw new AnswerTooLarge();
+    parts.push(part);
+  }
+  return Buffer.concat(parts).toString('utf8');
+}
+
 /** The reason of an error answer: RFC 9457, JSON-RPC, or a plain message. */
-function refusalText(status: number, answer: unknown, url: string, authenticated: boolean): string {
+export function refusalText(status: number, answer: unknown, url: string, authenticated: boolean): string {
   const body = (typeof answer === 'object' && answer !== null ? answer : {}) as {
     detail?: unknown;
     title?: unknown;

@@ -1,26 +1,7 @@
 import { createServer, type Server, type ServerResponse } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { afterEach, describe, expect, test } from 'vitest';
-import { configFrom } from '../config/load.js';
-import { fetchLogs, gatewayOf, logsText } from './logs.js';
-
-const config = (value: object) => configFrom({ servers: { x: { command: 'y' } }, ...value }).config;
-const ADA = { name: 'ada', token: '5b1c8e0f9a7d4c3e5b1c8e0f9a7d4c3e' };
-
-describe('gatewayOf', () => {
-  test('returns the listen address as reached from this machine', () => {
-    expect(gatewayOf(config({}), undefined)).toEqual({ url: 'http://127.0.0.1:4600', token: undefined });
-    expect(gatewayOf(config({ listen: '[::1]:4700' }), undefined).url).toBe('http://[::1]:4700');
-    const open = { listen: '0.0.0.0:4700', auth: { tokens: [{ ...ADA, admin: true }] } };
-    expect(gatewayOf(config(open), undefined)).toEqual({ url: 'http://127.0.0.1:4700', token: ADA.token });
-    expect(gatewayOf(config(open), 'http://127.0.0.1:1/').url).toBe('http://127.0.0.1:1');
-  });
-
-  test('throws if the port is not fixed or no admin token is configured', () => {
-    expect(() => gatewayOf(config({ listen: '127.0.0.1:0' }), undefined)).toThrow('--url');
-    expect(() => gatewayOf(config({ auth: { tokens: [ADA] } }), undefined)).toThrow('admin: true');
-  });
-});
+import { fetchLogs, logsText } from './logs.js';
 
 describe('fetchLogs', () => {
   let server: Server | undefined;

@@ -1,12 +1,5 @@
 import { stripVTControlCharacters } from 'node:util';
-import { isLoopback } from '../config/address.js';
-import type { Config } from '../config/schema.js';
-
-/** The URL of the gateway, and the credentials of its operator. */
-export interface Gateway {
-  readonly url: string;
-  readonly token: string | undefined;
-}
+import type { GatewayAddress } from './gateway-api.js';
 
 interface Logs {
   readonly server: string;
@@ -23,24 +16,8 @@ interface Logs {
 
 const TIMEOUT = 10_000;
 
-/** The gateway that a configuration starts. Throws if the configuration has no usable address. */
-export function gatewayOf({ listen, auth }: Config, url: string | undefined): Gateway {
-  const admin = auth.tokens.find((token) => token.admin);
-  if (auth.tokens.length > 0 && admin === undefined)
-    throw new Error(
-      'no token in auth.tokens has admin: true, which reading the output of servers requires; add such a token',
-    );
-  if (url === undefined && listen.port === 0)
-    throw new Error('listen has no fixed port; give the URL that the gateway printed at its start with --url');
-  const host = isLoopback(listen.host) || !isEveryAddress(listen.host) ? listen.host : '127.0.0.1';
-  const address = `http://${host.includes(':') ? `[${host}]` : host}:${listen.port}`;
-  return { url: (url ?? address).replace(/\/+$/, ''), token: admin?.token };
-}
-
-const isEveryAddress = (host: string): boolean => host === '0.0.0.0' || host === '::';
-
 /** Asks the running gateway for the output of one of its servers. */
-export async function fetchLogs({ url, token }: Gateway, server: string): Promise<Logs> {
+export async function fetchLogs({ url, token }: GatewayAddress, server: string): Promise<Logs> {
   let response: Response;
   try {
     response = await fetch(`${url}/servers/${encodeURIComponent(server)}/logs`, {

@@ -125,6 +125,21 @@ describe('help and version', () => {
     expect(await run('--version')).toMatchObject({ code: 0, stdout: `${expected}\n` });
   });
 
+  test('without a command the first steps go to stderr, and the exit code is 2', async () => {
+    const { code, stdout, stderr } = await run('');
+    expect([code, stdout]).toEqual([2, '']);
+    expect(stderr).toMatch(/^([\x20-\x7e]{0,120}\n)*$/);
+    expect(stderr.split('\n').length).toBeLessThan(20);
+    for (const text of [
+      'Usage: parley <command>',
+      '  serve ',
+      '  import [FILE] ',
+      '  connect CLIENT ',
+      'parley --help',
+    ])
+      expect(stderr).toContain(text);
+  });
+
   test('a usage error exits with 2 and points to the help on stderr', async () => {
     expect(await run('srve')).toMatchObject({
       code: 2,
@@ -132,7 +147,10 @@ describe('help and version', () => {
       stderr: 'parley: unknown command "srve"; did you mean serve?\nSee parley --help\n',
     });
     expect((await run('serve --confg')).stderr).toContain('See parley serve --help');
-    expect((await run('')).code).toBe(2);
+    expect(await run('xyzzy')).toMatchObject({
+      code: 2,
+      stderr: 'parley: unknown command "xyzzy"\nSee parley --help\n',
+    });
   });
 });
 

@@ -3,7 +3,7 @@ import { VERSION } from '../app/product-info.js';
 import { ConfigError, formatProblem } from '../config/problem.js';
 import { styleOf } from '../telemetry/style.js';
 import { type CliEnvironment, UsageError } from './command.js';
-import { COMMANDS, helpText } from './commands.js';
+import { COMMANDS, firstSteps, helpText } from './commands.js';
 import { parseCommandLine } from './parse.js';
 import { askTerminal } from './prompt.js';
 import { stdoutFlushed } from './stdout.js';
@@ -30,6 +30,10 @@ export async function main(argv: readonly string[], given: Partial<CliEnvironmen
     if (invocation.kind === 'help') {
       io.stdout(helpText(invocation.command));
       return 0;
+    }
+    if (invocation.kind === 'nothing') {
+      io.stderr(firstSteps());
+      return 2;
     }
     if (invocation.kind === 'version') {
       io.stdout(`${VERSION}\n`);

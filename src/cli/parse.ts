@@ -6,6 +6,7 @@ import { COMMANDS, TOP_FLAGS } from './commands.js';
 export type Invocation =
   | { readonly kind: 'help'; readonly command?: Command }
   | { readonly kind: 'version' }
+  | { readonly kind: 'nothing' }
   | {
       readonly kind: 'run';
       readonly command: Command;
@@ -39,7 +40,7 @@ export function parseCommandLine(argv: readonly string[]): Invocation {
   }
   if (wantsHelp) return given === undefined ? { kind: 'help' } : { kind: 'help', command: given };
   if (flags['version'] !== undefined) return { kind: 'version' };
-  if (given === undefined) throw new UsageError(`a command is missing: ${list(COMMANDS.map(({ name }) => name))}`);
+  if (given === undefined) return { kind: 'nothing' };
 
   const rest = words.slice(given.name.split(' ').length);
   const names = given.operands ?? [];
@@ -73,8 +74,8 @@ function findCommand(words: readonly string[]): Command {
   const wrong = below.length > 0 ? (second ?? '') : first;
   const near = nearest(wrong, known);
   const hint =
-    near === undefined ? `the commands are ${list(COMMANDS.map(({ name }) => name))}` : `did you mean ${near}?`;
-  throw new UsageError(`unknown command ${JSON.stringify(wrong)}; ${hint}`);
+    near !== undefined ? `; did you mean ${near}?` : below.length > 0 ? `; choose one of: ${list(below)}` : '';
+  throw new UsageError(`unknown command ${JSON.stringify(wrong)}${hint}`);
 }
 
 function unknownFlag(rawName: string, command: Command | undefined): UsageError {

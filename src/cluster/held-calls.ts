@@ -74,4 +74,4 @@ export class HeldCalls {
   }
 }
 
-const over = (): Outcome => failed(new ProtocolError('invalid_state', 'The call this belongs to is over'));
+const over = (): Outcome => failed(new ProtocolError('invalid_state', 'The call has ended already'));

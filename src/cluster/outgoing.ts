@@ -2,6 +2,7 @@ import { performance } from 'node:perf_hooks';
 import { sleep } from '../core/timing.js';
 import type { Bus } from '../state/bus.js';
 import { isStateError, StateError } from '../state/errors.js';
+import type { QueueBudget } from './stream-writer.js';
 
 /** Messages of one append. `n` rises with every envelope of a sender, so readers skip an envelope sent twice. */
 export interface Envelope<L> {
@@ -27,6 +28,8 @@ const BYTES = 1024 * 1024;
 const PAUSE = 200;
 /** Maximum number of messages that wait while the bus is away. Further messages are refused immediately. */
 const MOST_WAITING = 10_000;
+/** Messages of at most this length are limited in number only, so that errors and cancellations get through. */
+const SMALL = 4 * 1024;
 
 /**
  * Sends messages to one stream that other replicas read. Keeps their order, sends many messages in one append, and
@@ -44,6 +47,8 @@ export class Outgoing<L> {
     private readonly from: string,
     /** The number of the sender's next envelope, counted over all streams. */
     private readonly number: () => number,
+    /** The bytes of the messages that wait, to all replicas. */
+    private readonly budget: QueueBudget,
   ) {}
 
   /** Milliseconds since the last message was sent; 0 while a message is being sent. */
@@ -53,14 +58,16 @@ export class Outgoing<L> {
 
   /** Resolves when the message is in the stream. Rejects if an append fails after more than `patience` milliseconds. */
   post(message: L, patience: number): Promise<void> {
-    if (this.closed || this.queue.length >= MOST_WAITING)
+    const size = JSON.stringify(message).length;
+    const counted = size > SMALL ? size : 0;
+    if (this.closed || this.queue.length >= MOST_WAITING || !this.budget.take(counted))
       return Promise.reject(new StateError('overloaded', 'too many messages to other replicas are waiting'));
-    return new Promise((resolve, reject) => {
-      const size = JSON.stringify(message).length;
+    const sent = new Promise<void>((resolve, reject) => {
       const until = performance.now() + patience;
       this.queue.push({ message, size, until, doubtful: false, resolve, reject });
       if (!this.sending) void this.send();
     });
+    return sent.finally(() => this.budget.giveBack(counted));
   }
 
   private async send(): Promise<void> {

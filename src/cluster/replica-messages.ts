@@ -11,6 +11,7 @@ import type { Log } from '../telemetry/log.js';
 import { Incoming } from './incoming.js';
 import type { Membership } from './membership.js';
 import { type Envelope, Outgoing } from './outgoing.js';
+import { QueueBudget } from './stream-writer.js';
 import { unreachable } from './unreachable.js';
 
 type ReplicaMessage =
@@ -44,12 +45,16 @@ const toldStream = (key: string): string => `${EVERYBODY}:${bucketOf(key, TOLD_S
 const ASK_PATIENCE = 2_000;
 /** How long an answer may wait for the bus: longer, because another replica waits for it. */
 const ANSWER_PATIENCE = 60_000;
+/** Maximum bytes of messages that wait for the bus, to all replicas. */
+const MOST_WAITING_BYTES = 128 * 1024 * 1024;
 
 export interface ReplicaMessagesOptions {
   /** Interval of the checks whether the replicas of pending requests are alive. */
   readonly watchEvery?: number;
   /** State of a stream is dropped when this replica has sent nothing to it for this long. */
   readonly outgoingIdle?: number;
+  /** Maximum bytes of messages that wait for the bus. */
+  readonly waitingBytes?: number;
   /** State of a sender is dropped after this silence. Must be longer than a sender repeats an envelope. */
   readonly senderIdle?: number;
 }
@@ -64,6 +69,8 @@ export class ReplicaMessages implements Cluster {
   private readonly handlers = new Map<string, Handler>();
   private readonly listeners = new Map<string, Set<(payload: JsonValue) => void>>();
   private readonly outgoing = new Map<string, Outgoing<ReplicaMessage>>();
+  /** Bounds the bytes of messages that wait while the bus is slow or away. */
+  private readonly budget: QueueBudget;
   /** The number of the last envelope of each sender in each stream, and the time it was read. */
   private readonly read = new Map<string, { readonly n: number; readonly at: number }>();
   private readonly incoming: Incoming[];
@@ -80,8 +87,14 @@ export class ReplicaMessages implements Cluster {
     private readonly bus: Bus,
     private readonly membership: Membership,
     private readonly log: Log,
-    { watchEvery = 500, outgoingIdle = 60_000, senderIdle = 10 * ANSWER_PATIENCE }: ReplicaMessagesOptions,
+    {
+      watchEvery = 500,
+      outgoingIdle = 60_000,
+      senderIdle = 10 * ANSWER_PATIENCE,
+      waitingBytes = MOST_WAITING_BYTES,
+    }: ReplicaMessagesOptions,
   ) {
+    this.budget = new QueueBudget(waitingBytes);
     this.outgoingIdle = outgoingIdle;
     this.senderIdle = senderIdle;
     this.incoming = [this.open(inboxOf(membership.self), 'start'), this.open(EVERYBODY, 'end')];
@@ -178,10 +191,9 @@ export class ReplicaMessages implements Cluster {
   private async serve({ id, subject, payload }: ReplicaMessage & { k: 'ask' }, from: string): Promise<void> {
     const cancellation = new Cancellation();
     this.serving.set(id, { from, cancellation });
-    const send = (message: ReplicaMessage): void =>
-      void this.post(from, message, ANSWER_PATIENCE).catch((error: Error) =>
-        this.log.warn({ subject, why: error.message }, 'an answer did not reach the replica that asked'),
-      );
+    const notSent = (error: Error): void =>
+      this.log.warn({ subject, why: error.message }, 'an answer did not reach the replica that asked');
+    const send = (message: ReplicaMessage): void => void this.post(from, message, ANSWER_PATIENCE).catch(notSent);
     try {
       const handler = this.handlers.get(subject);
       if (!handler)
@@ -189,7 +201,15 @@ export class ReplicaMessages implements Cluster {
           outcome: 'not_executed',
         });
       const emit = (value: JsonValue): void => send({ k: 'event', id, value });
-      send({ k: 'answer', id, value: await handler(payload, { from, cancellation, emit }) });
+      const value = await handler(payload, { from, cancellation, emit });
+      await this.post(from, { k: 'answer', id, value }, ANSWER_PATIENCE).catch((error: Error) => {
+        if (!isStateError(error, 'overloaded')) return notSent(error);
+        // Without room for the answer, the replica that asked still learns that its request has ended.
+        const fault = new ProtocolError('overloaded', 'Too many answers to other replicas are waiting', {
+          outcome: 'unknown',
+        });
+        send({ k: 'fault', id, fault: writeFault(fault) });
+      });
     } catch (error) {
       const known = error instanceof ProtocolError || error instanceof UpstreamRpcError;
       if (!known) this.log.warn({ subject, err: error }, 'a request of another replica failed');
@@ -207,7 +227,7 @@ export class ReplicaMessages implements Cluster {
   private outgoingTo(stream: string): Outgoing<ReplicaMessage> {
     let outgoing = this.outgoing.get(stream);
     if (!outgoing) {
-      outgoing = new Outgoing(this.bus, stream, this.self, () => ++this.sent);
+      outgoing = new Outgoing(this.bus, stream, this.self, () => ++this.sent, this.budget);
       this.outgoing.set(stream, outgoing);
     }
     return outgoing;
@@ -276,7 +296,7 @@ export class ReplicaMessages implements Cluster {
         ASK_PATIENCE,
       );
     } catch (error) {
-      this.log.warn({ subject, why: (error as Error).message }, 'the other replicas could not be told');
+      this.log.warn({ subject, why: (error as Error).message }, 'could not send a message to the other replicas');
       throw isStateError(error) ? unreachable(error.outcome) : error;
     }
   }

@@ -1,3 +1,4 @@
+import { randomBytes } from 'node:crypto';
 import type { Cluster } from '../core/cluster.js';
 import { sleep } from '../core/timing.js';
 import type { Resumable, SharedStreams, StreamCopy } from '../inbound/mcp/session/shared-streams.js';
@@ -17,8 +18,9 @@ import { unreachable } from './unreachable.js';
  * the stream instead, once, with an error that says that the outcome is unknown (P2).
  */
 export class BusStreams implements SharedStreams {
-  private logs = 0;
   private readonly budget = new QueueBudget();
+  /** Lookups that wait for their maker, by caller. */
+  private readonly waiting = new Map<string, number>();
 
   constructor(
     private readonly bus: Bus,
@@ -32,9 +34,12 @@ export class BusStreams implements SharedStreams {
     if (this.cluster) serveStreams(this.cluster, find);
   }
 
-  /** Starts with the maker's name, so that a reader knows the maker even after the start of the stream is trimmed. */
+  /**
+   * Starts with the maker's name, so that a reader knows the maker even after the start of the stream is trimmed. The
+   * rest is random: a counter would tell clients how many sessions this replica has.
+   */
   prefix(): string {
-    return `${this.membership.self}-${(this.logs++).toString(36)}-`;
+    return `${this.membership.self}-${randomBytes(6).toString('hex')}-`;
   }
 
   open(session: string, stream: string, request: Id | undefined, endedElsewhere?: () => void): StreamCopy {
@@ -47,22 +52,27 @@ export class BusStreams implements SharedStreams {
     return this.budget.used;
   }
 
-  async find(session: string, stream: string, after: number): Promise<Resumable | undefined> {
+  async find(session: string, stream: string, after: number, caller?: string): Promise<Resumable | undefined> {
     const maker = makerOf(stream);
-    const copied = await this.copied(session, stream, maker, after);
+    const copied = await this.copied(session, stream, after, caller);
     if (copied || !this.cluster) return copied;
     // Most replies end before they get a copy, and the maker drops a copy that falls too far behind.
     return relayedStream({ cluster: this.cluster, maker, session, stream }, after);
   }
 
   /** The copy on the Bus, or undefined if the copy does not hold all requested events. */
-  private async copied(session: string, stream: string, maker: string, after: number): Promise<Resumable | undefined> {
+  private async copied(
+    session: string,
+    stream: string,
+    after: number,
+    caller: string | undefined,
+  ): Promise<Resumable | undefined> {
     // Streams are numbered from 1.
     if (after < 1) return undefined;
     const { bus, membership } = this;
-    const name = streamOf(session, stream);
+    const [name, maker] = [streamOf(session, stream), makerOf(stream)];
     try {
-      const last = await this.caughtUp(name, maker, after);
+      const last = await this.caughtUp(name, maker, after, caller);
       if (!last || last.seq < after) return undefined;
       const newest = await newestEntry(bus, name);
       // This read throws `gap` if requested events were trimmed.
@@ -76,17 +86,51 @@ export class BusStreams implements SharedStreams {
     }
   }
 
-  /** The newest entry. Waits for the maker if the client already has an event that is not on the Bus yet. */
-  private async caughtUp(name: string, maker: string, after: number): Promise<EventId | undefined> {
-    for (let wait = 0; ; wait += PAUSE) {
-      const tail = await this.bus.tail(name);
-      const last = tail === START ? undefined : parseId(tail);
-      const behind = after - (last?.seq ?? 0);
-      if (behind <= 0 || behind > KEPT.maxLen || wait >= BEHIND || !SHARED.test(name)) return last;
-      if (!(await this.membership.alive(maker))) return last;
-      await sleep(PAUSE, { ref: false });
+  /**
+   * The newest entry. Waits for the maker if the client already has an event that is not on the Bus yet. Each wait reads
+   * the Bus many times, and clients can invent event ids, so few lookups of a caller wait at the same time. The other
+   * lookups ask the maker at once.
+   */
+  private async caughtUp(
+    name: string,
+    maker: string,
+    after: number,
+    caller: string | undefined,
+  ): Promise<EventId | undefined> {
+    const newest = await this.newestOf(name);
+    if (!lacks(newest, after) || !SHARED.test(name)) return newest;
+    const own = caller === undefined ? 0 : (this.waiting.get(caller) ?? 0);
+    if (own >= WAITING_PER_CALLER) return newest;
+    if (caller !== undefined) this.waiting.set(caller, own + 1);
+    try {
+      let last = newest;
+      for (let wait = 0; lacks(last, after) && wait < BEHIND; wait += PAUSE) {
+        if (!(await this.membership.alive(maker))) return last;
+        await sleep(PAUSE, { ref: false });
+        last = await this.newestOf(name);
+      }
+      return last;
+    } finally {
+      if (caller !== undefined) this.waited(caller);
     }
   }
+
+  private waited(caller: string): void {
+    const left = (this.waiting.get(caller) ?? 1) - 1;
+    if (left > 0) this.waiting.set(caller, left);
+    else this.waiting.delete(caller);
+  }
+
+  private async newestOf(name: string): Promise<EventId | undefined> {
+    const tail = await this.bus.tail(name);
+    return tail === START ? undefined : parseId(tail);
+  }
+}
+
+/** Whether the entry for event `after` is missing, but may still come. */
+function lacks(last: EventId | undefined, after: number): boolean {
+  const behind = after - (last?.seq ?? 0);
+  return behind > 0 && behind <= KEPT.maxLen;
 }
 
 /** A stream whose events were all delivered. */
@@ -94,6 +138,7 @@ const OVER: Resumable = { connect: (sink) => sink.end(), disconnect: () => {} };
 
 const BEHIND = 2_000;
 const PAUSE = 100;
+const WAITING_PER_CALLER = 4;
 /** Matches the names that a session gives to shared streams. */
 const SHARED = /-r\d+$/;
 

@@ -77,12 +77,24 @@ export function proxyUrl<const O extends FieldOptions>(options: O): Scalar<Prese
         if (url === null) return new Refusal('is not a URL', fix);
         if (url.protocol !== 'http:' && url.protocol !== 'https:')
           return new Refusal(`has the scheme ${url.protocol}`, fix);
+        if (!isEncoded(url.username + url.password))
+          return new Refusal('has a user name or password that is not percent-encoded', 'write %25 for a percent sign');
         return written;
       },
       show: hideCredentials,
     },
     options,
   );
+}
+
+/** Whether each percent sign begins an encoded byte of a UTF-8 text. */
+function isEncoded(text: string): boolean {
+  try {
+    decodeURIComponent(text);
+    return true;
+  } catch {
+    return false;
+  }
 }
 
 export function urlField<const O extends FieldOptions>(

@@ -28,8 +28,8 @@ export const audit = group(
     arguments: oneOf(['hash', 'none'], {
       default: 'hash',
       description:
-        "What a record contains of a call's arguments: a hash with a key of `state.keys`, which proves nothing to somebody " +
-        'without the key, or nothing.',
+        "What a record contains of a call's arguments: a hash with a key of `state.keys`, which does not reveal them to " +
+        'readers without the key, or nothing.',
     }),
     onFailure: oneOf(['open', 'closed'], {
       default: 'open',

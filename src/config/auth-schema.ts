@@ -54,7 +54,7 @@ const issuer = group('One issuer of JWT access tokens: an OAuth authorization se
   claims: group('The claims that describe the caller. A name such as `realm_access.roles` is a path.', {
     subject: text({
       default: 'sub',
-      description: 'The claim that identifies the caller; it must never be given to another one.',
+      description: 'The claim that identifies the caller; the issuer must never give its value to another caller.',
     }),
     roles: claim('The claim with the roles of the caller in this gateway; `admin` is an administrator.'),
     groups: claim('The claim with the groups of the caller, for `auth.roles`.'),
@@ -115,7 +115,7 @@ export const AUTH = group(
       subject: oneOf(['commonName', 'subject', 'dns', 'uri', 'email'], {
         description:
           'The part of the certificate that names the caller: the common name, the whole subject, or the first ' +
-          'alternative name of a kind; without this key certificates name nobody.',
+          'alternative name of a kind; without this key certificates identify no caller.',
       }),
     }),
     builtin: BUILTIN_AUTH,

@@ -4,9 +4,12 @@ import { assessToken, TOKEN_FIX } from '../identity/token-strength.js';
 import { formatListen, isLoopback, isPem, PEM_FIX } from './address.js';
 import { authRules, identifiesCallers } from './auth-rules.js';
 import { builtinAuthRules } from './builtin-auth-rules.js';
+import { evaluatorRules } from './evaluator-schema.js';
 import { formatDuration } from './field.js';
+import { pluginRules } from './plugin-schema.js';
 import { checkConditions } from './policy-rules.js';
 import { type Origin, type Problems, show } from './problem.js';
+import { checkReplicas, withUrl } from './replica-rules.js';
 import {
   type AgentConfig,
   CONNECT,
@@ -19,7 +22,7 @@ import { telemetryRules } from './telemetry-schema.js';
 import { checkUpstreamAuth } from './upstream-auth-rules.js';
 import { checkLogin, type LoginRule } from './upstream-login-rules.js';
 import { join, type Reading } from './validate.js';
-import { checkViews, serverBesideViews } from './view-rules.js';
+import { checkViews, RESERVED_SERVERS, serverBesideViews } from './view-rules.js';
 
 type WrittenServer = WrittenConfig['servers'][string];
 type WrittenAgent = WrittenConfig['agents'][string];
@@ -48,6 +51,8 @@ export function complete(written: WrittenConfig, reading: Reading, options: { li
   authRules(written, reading);
   builtinAuthRules(written, reading);
   telemetryRules(written, reading);
+  evaluatorRules(written, reading);
+  pluginRules(written, reading);
   rules.cors();
   rules.conditions();
   rules.views();
@@ -237,8 +242,11 @@ class Rules {
     return servers;
   }
 
-  server(name: string, server: WrittenServer): ServerConfig {
+  server(name: string, written: WrittenServer): ServerConfig {
     const key = join('servers', name);
+    const server = withUrl(written);
+    const isWritten = (path: string): boolean => this.reading.origins.has(path);
+    checkReplicas({ key, server, problems: this.#problems, at: (path) => this.at(path), isWritten });
     this.serverName(name, key);
     this.serverKind(server, key);
     this.headers(server, key);
@@ -259,8 +267,9 @@ class Rules {
   }
 
   private serverName(name: string, key: string): void {
-    if (name === 'sse' || name === 'messages') {
-      const message = `${show(name)} is taken: /mcp/${name} is an endpoint of the gateway`;
+    const taken = RESERVED_SERVERS.get(name);
+    if (taken !== undefined) {
+      const message = `${show(name)} is taken: ${taken} is an endpoint of the gateway`;
       this.#problems.error('name', key, message, `rename it, for example to ${name}-server`, this.at(key));
     }
     if (this.config.naming.separator === '-' && name.includes('-')) {
@@ -270,17 +279,34 @@ class Rules {
   }
 
   private serverKind(server: WrittenServer, key: string): void {
-    const { url, command } = server;
+    const { url, command, openapi } = server;
     const written = (part: string): boolean => this.reading.origins.has(join(key, part));
     const unreadable = this.#problems.errors.some((problem) => problem.key === key && problem.code === 'type');
     if (unreadable) return;
-    if (!written('url') && !written('command')) {
-      this.#problems.error('required', key, 'has neither url nor command', 'give one of them', this.at(key));
-    } else if (written('url') && written('command')) {
-      const message = 'has both a url and a command';
+    if (!['url', 'command', 'openapi', 'replicas'].some(written)) {
+      const message = 'has neither url nor command nor openapi';
+      this.#problems.error('required', key, message, 'give one of them', this.at(key));
+    } else if (written('command') && (written('url') || written('openapi'))) {
+      const message = `has both a ${written('url') ? 'url' : 'document (openapi)'} and a command`;
       this.#problems.error('conflict', key, message, 'remove one of them', this.at(join(key, 'command')));
     }
+    if (written('openapi') && written('replicas')) {
+      const message = 'has both a document (openapi) and replicas';
+      this.#problems.error('conflict', key, message, 'remove one of them', this.at(join(key, 'replicas')));
+    }
+    if (openapi !== undefined && url === undefined && written('auth')) {
+      const fix = 'give the base URL of the API as url';
+      this.#problems.error(
+        'required',
+        join(key, 'auth'),
+        'needs a url, which says where the credential goes',
+        fix,
+        this.at(join(key, 'auth')),
+      );
+    }
     const overHttp = [
+      'replicas',
+      'objective',
       'headers',
       'auth',
       'forwardHeaders',
@@ -288,9 +314,13 @@ class Rules {
       'tls',
       ...(server.transport === 'auto' ? [] : ['transport']),
     ];
-    const useless = command === undefined ? ['args', 'env', 'envFile', 'cwd'] : overHttp;
-    for (const part of url === undefined && command === undefined ? [] : useless.filter(written)) {
-      const message = `has no effect on a server with a ${command === undefined ? 'url' : 'command'}`;
+    const ofPrograms = ['args', 'env', 'envFile', 'cwd'];
+    const ofMcp = openapi === undefined ? [] : ['transport', 'revision', 'pool'];
+    const useless = command === undefined ? [...ofPrograms, ...ofMcp] : overHttp;
+    const kind = command !== undefined ? 'command' : openapi !== undefined ? 'document (openapi)' : 'url';
+    const known = url !== undefined || command !== undefined || openapi !== undefined;
+    for (const part of known ? useless.filter(written) : []) {
+      const message = `has no effect on a server with a ${kind}`;
       this.#problems.warn('conflict', join(key, part), message, 'remove it', this.at(join(key, part)));
     }
     if (server.transport === 'sse' && command === undefined) {

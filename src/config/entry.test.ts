@@ -1,11 +1,11 @@
 import { expect, test } from 'vitest';
-import { readEntry } from './entry.js';
+import { readEntry, readRegistration } from './entry.js';
 import { configFrom } from './load.js';
 
 const configOf = (value: object = {}) => configFrom(value).config;
 const URL = 'http://127.0.0.1:1/mcp';
 
-test('an entry registered at run time equals the same entry in a file', () => {
+test('S0-10: an entry registered at run time equals the same entry in a file', () => {
   const rest = { mcp: { invocation: false }, timeouts: { connect: '7s', call: '5m' }, naming: { separator: '-' } };
   const servers = { web: { url: URL, timeouts: { callMax: '1m' } }, files: { command: 'x', tools: { deny: ['a'] } } };
   const whole = configOf({ ...rest, servers });
@@ -30,6 +30,7 @@ test.each([
   ['servers', 'a', { url: URL, headerz: {} }, 'is not a known key'],
   ['servers', '?', { url: URL }, 'cannot be the name of a server'],
   ['servers', 'sse', { url: URL }, 'is taken'],
+  ['servers', 'connect', { url: URL }, '/connect/mcp is an endpoint'],
   ['servers', 'planner', { url: URL }, 'is also the name of an agent'],
   ['agents', 'files', { url: URL }, 'is also the name of a server'],
   ['agents', '__proto__', { url: 'nowhere' }, 'url'],
@@ -49,4 +50,30 @@ test('a problem does not show secrets from environment variables', () => {
 test('an entry without settings is refused, and the message asks for them', () => {
   const read = () => readEntry('servers', 'a', null as never, { config: configOf(), env: {} });
   expect(read).toThrow(/has no value|has no settings/);
+});
+
+test.each(['servers', 'agents'] as const)('%s: a registration with a token exchange is refused', (section) => {
+  const read = (auth: unknown) => () => readRegistration(section, 'Files', { url: URL, auth }, { config: configOf() });
+  const client = { clientId: 'a', clientSecret: 'b', tokenUrl: 'https://issuer.example/token' };
+  const place = `${section}.files.auth.tokenExchange`;
+  expect(read({ tokenExchange: client })).toThrow(place);
+  expect(read({ tokenExchange: client })).toThrow('is not allowed in a registration: it sends tokens of callers');
+  expect(read({ tokenExchange: { clientId: 'a' } })).toThrow(place);
+  expect(read({ clientCredentials: client })).not.toThrow();
+  // The operator writes the configuration file.
+  const { settings } = readEntry(
+    section,
+    'Files',
+    { url: URL, auth: { tokenExchange: client } },
+    { config: configOf(), env: {} },
+  );
+  expect(settings.auth.tokenExchange).toMatchObject(client);
+});
+
+test.each([
+  ['servers', { openapi: 'https:/host/../../../../../../etc/hostname' }],
+  ['servers', { openapi: 'http:etc/hostname' }],
+  ['agents', { url: URL, keys: 'https:/host/../../../../../../etc/hostname' }],
+] as const)('S1: a registration in %s cannot name a file as if it were a URL: %o', (section, value) => {
+  expect(() => readRegistration(section, 'a', value, { config: configOf() })).toThrow('cannot name files');
 });

@@ -81,7 +81,8 @@ export interface Registration<S extends EntrySection> extends ReadEntry<S> {
 /**
  * Reads a server or agent that is registered while the gateway runs. A caller of an API writes it, so it reaches less
  * than the configuration file: no programs (S1), otherwise the caller could run any program on this machine; no
- * `${NAME}` and no paths, otherwise the gateway would send its own secrets and keys to the URL of the caller.
+ * `${NAME}` and no paths, otherwise the gateway would send its own secrets and keys to the URL of the caller; no token
+ * exchange, otherwise the gateway would send the tokens of other callers there.
  */
 export function readRegistration<S extends EntrySection>(
   section: S,
@@ -107,18 +108,41 @@ function suppliedUrls(section: EntrySection, value: object, base: string, proble
       problems.error('conflict', `${base}.${key}`, message, 'add the server to the configuration file');
     else if (!Object.hasOwn(item.fields, key)) unknownKey(key, item, base, problems);
   }
+  const exchange = memberOf(memberOf(value, 'auth'), 'tokenExchange');
+  if (typeof exchange === 'object' && exchange !== null && Object.keys(exchange).length > 0) {
+    const message = 'is not allowed in a registration: it sends tokens of callers to its URL';
+    problems.error(
+      'conflict',
+      `${base}.auth.tokenExchange`,
+      message,
+      `add the ${NOUNS[section]} to the configuration file`,
+    );
+  }
   const urls: SettingUrl[] = [];
   visit(item, value, base, (field, written, key) => {
     if (field.type === 'URL' && written !== 'none') urls.push({ key, url: written });
-    else if (field.type === 'path or PEM' && !isPem(written))
+    else if (field.type === 'path or URL') {
+      if (isHttpUrl(written)) urls.push({ key, url: written });
+      else problems.error('conflict', key, NO_FILES, 'publish the document, and write its URL');
+    } else if (field.type === 'path or PEM' && !isPem(written))
       problems.error('conflict', key, NO_FILES, 'write the PEM text itself, from -----BEGIN to -----END');
     else if (field === SCHEMA.fields.agents.item.fields.keys && !written.trim().startsWith('{')) {
-      if (/^https?:/i.test(written)) urls.push({ key, url: written });
+      if (isHttpUrl(written)) urls.push({ key, url: written });
       else problems.error('conflict', key, NO_FILES, 'write the JWKS itself, or its URL');
     }
   });
   return urls;
 }
+
+const NOUNS: Readonly<Record<EntrySection, string>> = { servers: 'server', agents: 'agent' };
+
+const memberOf = (value: unknown, key: string): unknown =>
+  typeof value === 'object' && value !== null && Object.hasOwn(value, key)
+    ? (value as Readonly<Record<string, unknown>>)[key]
+    : undefined;
+
+/** With both slashes: other texts that begin with a scheme are paths to the fields that take a path or a URL. */
+const isHttpUrl = (text: string): boolean => /^https?:\/\//i.test(text);
 
 const NO_FILES = 'is a path; a registration cannot name files of the gateway';
 

@@ -1,7 +1,7 @@
 // biome-ignore-all lint/suspicious/noTemplateCurlyInString: this is the syntax under test
 import { fileURLToPath } from 'node:url';
 import { describe, expect, test } from 'vitest';
-import { foundingVariables, keyVariables, oldNames } from './environment.js';
+import { keyVariables, oldNames, otherGatewayVariables } from './environment.js';
 import type { Environment } from './expand.js';
 import { configFrom } from './load.js';
 import { ConfigError } from './problem.js';
@@ -190,6 +190,7 @@ describe('servers', () => {
       allow: ['read*', 'write_file'],
       deny: ['*_secret'],
       rename: { 'Read-File': 'open', write_file: 'save' },
+      trust: 100,
     });
   });
 
@@ -242,7 +243,7 @@ describe('variable names of other programs', () => {
   });
 });
 
-describe('founding names (C-30)', () => {
+describe('variables of other gateways (C-30)', () => {
   test('values are converted: seconds, hosts with a leading dot, lists from several variables', () => {
     const env = {
       A2A_BASE_URL: 'https://gateway.example.com',
@@ -266,9 +267,9 @@ describe('founding names (C-30)', () => {
     expect(config(weather, { ...env, PARLEY_LIMITS_PAGE_SIZE: '7' }).limits.pageSize).toBe(7);
   });
 
-  test('every founding name is accepted: it sets a key, or a warning says why it has no effect', () => {
+  test('every variable of another gateway is accepted: it sets a key, or a warning says why it has no effect', () => {
     const sample: Readonly<Record<string, string>> = { A2A_BASE_URL: 'https://gateway.example.com' };
-    for (const variable of foundingVariables(SCHEMA)) {
+    for (const variable of otherGatewayVariables(SCHEMA)) {
       const { name } = variable;
       const list =
         'list' in variable && (name.endsWith('HOSTS') || name.includes('HOST_') ? 'a.example' : '10.0.0.0/8');
@@ -280,7 +281,7 @@ describe('founding names (C-30)', () => {
           { severity: 'warning', message: expect.stringContaining(variable.ignored) },
         ]);
     }
-    const names = foundingVariables(SCHEMA).map(({ name }) => name);
+    const names = otherGatewayVariables(SCHEMA).map(({ name }) => name);
     const named = oldNames(SCHEMA).map(({ oldName }) => oldName);
     for (const name of [
       'A2A_STREAM_RAW',

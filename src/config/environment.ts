@@ -1,6 +1,6 @@
 import type { Environment } from './expand.js';
 import type { Field, KeyStyle } from './field.js';
-import { FOUNDING_VARIABLES, type FoundingVariable } from './founding-variables.js';
+import { OTHER_GATEWAY_VARIABLES, type OtherGatewayVariable } from './other-gateway-variables.js';
 import { nearest, type Origin, type Problems, show } from './problem.js';
 import { emptyMap, parseText, type Raw, type RawMap, type RawScalar } from './raw.js';
 import { join } from './validate.js';
@@ -57,7 +57,7 @@ export function applyEnvironment(
     const origin = { variable: oldName, directory };
     setPath(root, path, literal(value, origin));
   }
-  applyFounding(schema, root, env, directory, problems);
+  applyOtherGatewayVariables(schema, root, env, directory, problems);
   const names = Object.keys(env).filter((name) => name.startsWith(PREFIX) && (env[name] ?? '') !== '');
   const known = keyVariables(schema).map((entry) => entry.variable.slice(PREFIX.length));
   for (const name of names.sort(byDepth)) {
@@ -76,14 +76,20 @@ export function applyEnvironment(
 }
 
 /** The variables of other gateways that need a conversion or have no effect, without those that a key names itself. */
-export function foundingVariables(schema: Field): FoundingVariable[] {
+export function otherGatewayVariables(schema: Field): OtherGatewayVariable[] {
   const named = new Set(oldNames(schema).map(({ oldName }) => oldName));
-  return FOUNDING_VARIABLES.filter(({ name }) => !named.has(name));
+  return OTHER_GATEWAY_VARIABLES.filter(({ name }) => !named.has(name));
 }
 
-function applyFounding(schema: Field, root: RawMap, env: Environment, directory: string, problems: Problems): void {
+function applyOtherGatewayVariables(
+  schema: Field,
+  root: RawMap,
+  env: Environment,
+  directory: string,
+  problems: Problems,
+): void {
   const lists = new Map<string, { readonly path: readonly string[]; readonly items: RawScalar[] }>();
-  for (const variable of foundingVariables(schema)) {
+  for (const variable of otherGatewayVariables(schema)) {
     const written = env[variable.name];
     if (written === undefined || written === '') continue;
     const origin = { variable: variable.name, directory };

@@ -199,7 +199,7 @@ mcp_servers:
     );
     expect(config.servers['postgres_mcp']).toMatchObject({ url: 'http://127.0.0.1:8000/mcp', transport: 'http' });
     expect(config.servers['github_mcp']?.headers).toEqual({ 'X-Team': 'tools', Authorization: 'Bearer g' });
-    expect(config.servers['github_mcp']?.tools).toEqual({ allow: ['list_issues'], deny: [], rename: {} });
+    expect(config.servers['github_mcp']?.tools).toEqual({ allow: ['list_issues'], deny: [], rename: {}, trust: 100 });
     expect(config.servers['circleci']).toMatchObject({ command: 'npx', env: { CIRCLECI_TOKEN: 'c' } });
     expect(keys(warnings)).toEqual(['model_list', 'general_settings']);
   });
@@ -220,7 +220,7 @@ mcp_servers:
       allow: ['git_hub-list_issues', 'list_issues', 'get_issue'],
       deny: ['delete_repo'],
     });
-    expect(config.servers['none']?.tools).toEqual({ allow: [], deny: [], rename: {} });
+    expect(config.servers['none']?.tools).toEqual({ allow: [], deny: [], rename: {}, trust: 100 });
   });
 
   test('transport: sse is accepted with a warning (S3-07)', () => {

@@ -165,7 +165,7 @@ cors: { credentials: true }
         'true is not allowed with the origin "*"',
         'name the origins, or set',
       ],
-      ['error', 'required', 9, 'servers.one', 'has neither url nor command', 'give one of them'],
+      ['error', 'required', 9, 'servers.one', 'has neither url nor command nor openapi', 'give one of them'],
       ['error', 'conflict', 10, 'servers.two', 'has both a url and a command', 'remove one of them'],
     ]);
   });
@@ -493,7 +493,8 @@ describe('servers', () => {
   test('a proxy is an http or https URL, or none', () => {
     const one = (proxy: string) => servers({ a: { url: 'https://x.example', proxy } });
     for (const proxy of ['http://p:3128', 'https://ada:secret@p', 'none']) expect(one(proxy)).toEqual([]);
-    for (const proxy of ['socks5://p:1', 'p:3128', '']) expect(one(proxy)).toMatchObject([{ code: 'type' }]);
+    for (const proxy of ['socks5://p:1', 'p:3128', '', 'http://ada:50%@p'])
+      expect(one(proxy)).toMatchObject([{ code: 'type' }]);
   });
 
   test('relative paths start at the folder of the file', () => {

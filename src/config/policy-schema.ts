@@ -35,6 +35,6 @@ export const policyRules = {
   }),
   proposed: list(rule, {
     description:
-      'Other rules that are not in effect: the log says which calls they would decide otherwise than `rules`.',
+      'Proposed rules that are not in effect: the log names the calls that they would decide differently than `rules`.',
   }),
 };

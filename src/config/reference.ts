@@ -1,4 +1,4 @@
-import { foundingVariables, keyVariables, oldNames, words } from './environment.js';
+import { keyVariables, oldNames, otherGatewayVariables, words } from './environment.js';
 import type { Field, Fields } from './field.js';
 import { SCHEMA } from './schema.js';
 
@@ -19,7 +19,7 @@ export function renderReference(): string {
     '## Variables of other gateways',
     'Parley understands these variables of LiteLLM and RouteIQ. They win over the file, and a `PARLEY_` variable wins over ' +
       'them. A variable without a key has no effect, and the log warns if it is set.',
-    foundingTable(),
+    otherGatewayTable(),
   ]
     .join('\n\n')
     .concat('\n');
@@ -138,9 +138,9 @@ function variables(): string {
   return ['| variable | key |', '|---|---|', ...own].join('\n');
 }
 
-function foundingTable(): string {
+function otherGatewayTable(): string {
   const named = oldNames(SCHEMA).map(({ oldName, path }) => ({ name: oldName, key: path, note: '' }));
-  const others = foundingVariables(SCHEMA).map((variable) =>
+  const others = otherGatewayVariables(SCHEMA).map((variable) =>
     'key' in variable
       ? { name: variable.name, key: variable.key, note: variable.note ?? '' }
       : { name: variable.name, key: [], note: `no effect: ${variable.ignored}` },

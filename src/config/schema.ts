@@ -11,14 +11,19 @@ import {
   urlField,
   webOrigin,
 } from './address.js';
+import { assess } from './assess-schema.js';
 import { audit } from './audit-schema.js';
 import { AUTH } from './auth-schema.js';
 import { egress } from './egress-schema.js';
+import { evaluators } from './evaluator-schema.js';
 import { duration, flag, group, type Infer, integer, list, map, oneOf, secret, size, text } from './field.js';
+import { openapi } from './openapi-schema.js';
 import { ownPin, pin } from './pin-schema.js';
+import { plugins } from './plugin-schema.js';
 import { policyRules } from './policy-schema.js';
 import { rateLimits } from './rate-schema.js';
 import { reload } from './reload-schema.js';
+import { serverReplicas } from './replica-schema.js';
 import { ROUTING } from './routing-schema.js';
 import { telemetry } from './telemetry-schema.js';
 import { agentAuth, callerHeaders, forwardHeaders, HEADER_NAME, headers, serverAuth } from './upstream-auth-schema.js';
@@ -55,7 +60,8 @@ const ownTls = group(
 
 const ownProxy = proxyUrl({
   description:
-    'The forward proxy for `url`, or `none`; the default comes from `HTTP_PROXY`, `HTTPS_PROXY` and `NO_PROXY`.',
+    'The forward proxy for `url`, or `none`; the default comes from `HTTP_PROXY`, `HTTPS_PROXY` and `NO_PROXY` (names, ' +
+    'addresses, networks such as `10.0.0.0/8`).',
 });
 
 /** A tool's name at its own server. */
@@ -66,7 +72,7 @@ const ownTool = text({
   fix: "name a tool as the server itself does, without the server's name, such as forecast or read_*",
 });
 
-const offeredTools = group('The tools that the gateway offers, and their names.', {
+const offeredTools = group('The tools that the gateway offers, their names, and the trust in their descriptions.', {
   allow: list(ownTool, {
     description: "Tools to offer, by the server's names; `*` matches any characters. Empty means all.",
   }),
@@ -80,74 +86,86 @@ const offeredTools = group('The tools that the gateway offers, and their names.'
     }),
     { description: "New names for tools, by the server's names; the prefix is added to the new name.", keys: 'tool' },
   ),
+  trust: integer({
+    default: 100,
+    min: 1,
+    max: 100,
+    description:
+      'How much search trusts the descriptions of the server, in percent: the scores of its tools are multiplied by it.',
+  }),
 });
 
-const server = group('One MCP server: an HTTP endpoint (`url`) or a program that speaks over stdio (`command`).', {
-  url: httpUrl({ description: "The server's MCP endpoint." }),
-  command: text({
-    description: 'The program to start, without a shell.',
-    pattern: /\S/,
-    what: 'is empty',
-    fix: 'name a program, such as npx, uvx, node or docker',
-  }),
-  args: list(text({ description: 'One argument.' }), { description: "The program's arguments." }),
-  env: map(secret({ description: 'The value of one variable.' }), {
-    description: "Variables added to the program's environment.",
-    keys: 'variable',
-    dropsNull: true,
-  }),
-  envFile: filePath({ description: 'A file of `NAME=value` lines added to `env`; `env` wins.' }),
-  cwd: filePath({ description: "The program's working directory; default: that of the gateway." }),
-  headers,
-  auth: serverAuth,
-  forwardHeaders,
-  callerHeaders,
-  transport: oneOf(['auto', 'http', 'sse'], {
-    default: 'auto',
-    description: 'The transport of `url`: detected, Streamable HTTP only, or the older HTTP+SSE only.',
-  }),
-  revision: oneOf(['auto', 'modern', 'legacy', ...REVISION_DATES] as readonly string[], {
-    default: 'auto',
-    description: 'The MCP revision of the server: detected, the newest of an era, or exactly one.',
-  }),
-  invocation: flag({
-    default: true,
-    description: 'Whether callers may call its tools; the tools are listed in any case.',
-  }),
-  enabled: flag({ default: true, description: '`false` switches the server off.' }),
-  pool: integer({
-    default: 4,
-    min: 1,
-    max: 256,
-    description:
-      'Number of sessions for calls during which the server may ask the client a question (stdio and HTTP+SSE).',
-  }),
-  proxy: ownProxy,
-  tls: ownTls,
-  timeouts: ownTimeouts(CONNECT_DESCRIPTION),
-  breaker: group(
-    'Refuses calls at once while the server cannot be reached. Errors of tools and of callers do not count.',
-    {
-      failures: integer({ default: 5, min: 1, max: 1000, description: 'Failures in a row to reach the server.' }),
-      pause: duration({ default: '2s', description: 'Time until one call is let through as a trial.' }),
-    },
-  ),
-  tools: offeredTools,
-  groups: serverGroups,
-  lint: oneOf(['off', 'warn', 'strict'], {
-    default: 'warn',
-    description:
-      'Whether the gateway checks names, descriptions and schemas of the tools: `warn` logs tools that are hard to use for ' +
-      'models, `strict` does not offer them.',
-  }),
-  validation: oneOf(['off', 'warn', 'strict'], {
-    default: 'off',
-    description:
-      'Whether the gateway checks the arguments of calls against the input schemas of the tools: `warn` logs what is wrong, ' +
-      '`strict` refuses the call and tells the model.',
-  }),
-  pin: ownPin,
-});
+const server = group(
+  'One MCP server: an HTTP endpoint (`url`), a program that speaks over stdio (`command`), or an HTTP API (`openapi`).',
+  {
+    url: httpUrl({ description: "The server's MCP endpoint." }),
+    ...serverReplicas,
+    openapi,
+    command: text({
+      description: 'The program to start, without a shell.',
+      pattern: /\S/,
+      what: 'is empty',
+      fix: 'name a program, such as npx, uvx, node or docker',
+    }),
+    args: list(text({ description: 'One argument.' }), { description: "The program's arguments." }),
+    env: map(secret({ description: 'The value of one variable.' }), {
+      description: "Variables added to the program's environment.",
+      keys: 'variable',
+      dropsNull: true,
+    }),
+    envFile: filePath({ description: 'A file of `NAME=value` lines added to `env`; `env` wins.' }),
+    cwd: filePath({ description: "The program's working directory; default: that of the gateway." }),
+    headers,
+    auth: serverAuth,
+    forwardHeaders,
+    callerHeaders,
+    transport: oneOf(['auto', 'http', 'sse'], {
+      default: 'auto',
+      description: 'The transport of `url`: detected, Streamable HTTP only, or the older HTTP+SSE only.',
+    }),
+    revision: oneOf(['auto', 'modern', 'legacy', ...REVISION_DATES] as readonly string[], {
+      default: 'auto',
+      description: 'The MCP revision of the server: detected, the newest of an era, or exactly one.',
+    }),
+    invocation: flag({
+      default: true,
+      description: 'Whether callers may call its tools; the tools are listed in any case.',
+    }),
+    enabled: flag({ default: true, description: '`false` switches the server off.' }),
+    pool: integer({
+      default: 4,
+      min: 1,
+      max: 256,
+      description:
+        'Number of sessions for calls during which the server may ask the client a question (stdio and HTTP+SSE).',
+    }),
+    proxy: ownProxy,
+    tls: ownTls,
+    timeouts: ownTimeouts(CONNECT_DESCRIPTION),
+    breaker: group(
+      'Refuses calls at once while the server cannot be reached. Errors of tools and of callers do not count.',
+      {
+        failures: integer({ default: 5, min: 1, max: 1000, description: 'Failures in a row to reach the server.' }),
+        pause: duration({ default: '2s', description: 'Time until one call is let through as a trial.' }),
+      },
+    ),
+    tools: offeredTools,
+    groups: serverGroups,
+    lint: oneOf(['off', 'warn', 'strict'], {
+      default: 'warn',
+      description:
+        'Whether the gateway checks names, descriptions and schemas of the tools: `warn` logs tools that are hard to use for ' +
+        'models, `strict` does not offer them.',
+    }),
+    validation: oneOf(['off', 'warn', 'strict'], {
+      default: 'off',
+      description:
+        'Whether the gateway checks the arguments of calls against the input schemas of the tools: `warn` logs what is wrong, ' +
+        '`strict` refuses the call and tells the model.',
+    }),
+    pin: ownPin,
+  },
+);
 
 const toolPattern = text({
   description: 'One name; `*` matches any characters.',
@@ -280,6 +298,17 @@ export const SCHEMA = group('', {
       max: 100_000,
       description: 'Maximum number of messages in the history of a task.',
     }),
+    tasks: integer({
+      default: 10_000,
+      min: 10,
+      max: 10_000_000,
+      description: 'Maximum number of stored tasks of a caller; beyond it the oldest finished ones are removed.',
+    }),
+    taskSize: size({
+      default: '16MiB',
+      description:
+        'The largest task; beyond it the oldest messages of its history are dropped, and larger artifacts refused.',
+    }),
     streams: integer({
       default: 100,
       min: 1,
@@ -288,6 +317,7 @@ export const SCHEMA = group('', {
     }),
     pushConfigs: integer({ default: 20, min: 1, max: 1000, description: 'Maximum number of webhooks of a task.' }),
   }),
+  assess,
   egress,
   pin,
   naming: group('Names of tools and prompts at the endpoint for all servers.', {
@@ -506,6 +536,7 @@ export const SCHEMA = group('', {
     }),
   }),
   audit,
+  plugins,
   policy: group('The calls that are allowed, denied, or approved by a person.', {
     ...policyRules,
     approve: group('Calls that need approval before they run.', {
@@ -579,6 +610,7 @@ export const SCHEMA = group('', {
       'without `auth` only.',
   }),
   ...telemetry,
+  evaluators,
   log: group('The log, on stderr.', {
     level: oneOf(['trace', 'debug', 'info', 'warn', 'error', 'fatal', 'silent'], {
       default: 'info',

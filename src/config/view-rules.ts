@@ -11,8 +11,14 @@ export interface ViewRulesOptions {
   at(key: string): Origin | undefined;
 }
 
-/** The segments below /mcp that belong to the gateway itself. */
-const RESERVED = new Set(['sse', 'messages']);
+/**
+ * Names that no server and no view can have, with the endpoint of the gateway at its path `/mcp/NAME` or `/NAME/mcp`. A
+ * test compares them with the routes.
+ */
+export const RESERVED_SERVERS: ReadonlyMap<string, string> = new Map([
+  ...['sse', 'messages'].map((name) => [name, `/mcp/${name}`] as const),
+  ...['a2a', 'connect', 'mcp-proxy', 'ws'].map((name) => [name, `/${name}/mcp`] as const),
+]);
 const NAME = /^(?!.*__)[a-z0-9_-]*[a-z0-9-]$/;
 
 /** Rules for views over several keys. */
@@ -27,9 +33,9 @@ export function checkViews(options: ViewRulesOptions): void {
     if (!NAME.test(name))
       refuse(`${show(given)} cannot be the name of a view`, 'use letters, digits, dashes and single underscores');
     else if (other !== undefined) refuse(`${show(given)} is the same name as views.${other}`, 'rename one of them');
-    else if (RESERVED.has(name))
+    else if (RESERVED_SERVERS.has(name))
       refuse(
-        `${show(given)} is taken: /mcp/${name} is an endpoint of the gateway`,
+        `${show(given)} is taken: ${RESERVED_SERVERS.get(name)} is an endpoint of the gateway`,
         `rename it, for example to ${name}-view`,
       );
     else if (config.servers[name]) refuse(clash(name, 'a server'), 'rename one of them');

@@ -34,6 +34,7 @@ test.each([
   [{ FILES: {} }, '"files" is also the name of a server, and both would be served at /mcp/files'],
   [{ planner: {} }, '"planner" is also the name of an agent'],
   [{ sse: {} }, '"sse" is taken: /mcp/sse is an endpoint of the gateway'],
+  [{ WS: {} }, '"WS" is taken: /ws/mcp is an endpoint of the gateway'],
   [{ a__b: {} }, '"a__b" cannot be the name of a view'],
   [{ a: {}, A: {} }, '"A" is the same name as views.a'],
   [{ a: { servers: ['file'] } }, 'there is no server "file" in the configuration; did you mean files?'],

@@ -58,7 +58,7 @@ function gatewayOf(
       return {
         capabilities: {
           ...(tools && { tools: {} }),
-          ...(prompts && { prompts: {} }),
+          ...(prompts && { prompts: {}, completions: {} }),
           ...(resources && { resources: {} }),
         },
         ...(instructions !== undefined && { instructions }),
@@ -361,42 +361,56 @@ describe('a caller from which targets are hidden', () => {
   test.each([
     ['may not see', hides, 'task_not_found'],
     ['may not read', forbids, 'forbidden'],
-  ])('is not subscribed to a task that the caller %s', async (_, denying, reason) => {
-    let rule: Admission = { sees: () => true, admit: () => {} };
-    const admission: Admission = {
-      sees: (caller, target) => rule.sees!(caller, target),
-      admit: (request) => rule.admit(request),
-    };
-    const { gateway, call, tasks } = gatewayOf({ a: { tools: ['x'] } }, admission);
-    const listen = (taskId: string) => {
-      const heard: unknown[] = [];
-      const listening = plainCall('subscriptions/listen', RawObject.from({}), ALL_SERVERS);
-      const deliver = (notification: unknown): void => void heard.push(notification);
-      return gateway.listen(withTasks, listening, { taskIds: [taskId] }, deliver).then(({ honoured }) => ({
-        honoured,
-        heard,
-      }));
-    };
-    let end: () => void = () => {};
-    const ending = new Promise<void>((resolve) => {
-      end = resolve;
-    });
-    const { taskId } = await tasks.start(
-      ada.principal.key,
-      'a',
-      undefined,
-      () => {},
-      () => ending.then(() => complete(RawObject.from({ content: [] }))),
-    );
-    const before = await listen(taskId);
-    rule = denying;
-    await expect(call('tasks/get', { taskId }, ALL_SERVERS, withTasks)).rejects.toMatchObject(refusal(reason));
-    const after = await listen(taskId);
-    expect([before.honoured.taskIds, after.honoured.taskIds]).toEqual([[taskId], undefined]);
-    end();
-    await vi.waitFor(() => expect(before.heard).not.toEqual([]));
-    expect(after.heard).toEqual([]);
-  });
+  ])(
+    'is not subscribed to a task that the caller %s, and gets no changes of it any more',
+    async (_, denying, reason) => {
+      let rule: Admission = { sees: () => true, admit: () => {} };
+      const admission: Admission = {
+        sees: (caller, target) => rule.sees!(caller, target),
+        admit: (request) => rule.admit(request),
+      };
+      const { gateway, call, tasks } = gatewayOf({ a: { tools: ['x'] } }, admission);
+      const listen = (taskId: string) => {
+        const heard: unknown[] = [];
+        const listening = plainCall('subscriptions/listen', RawObject.from({}), ALL_SERVERS);
+        const deliver = (notification: unknown): void => void heard.push(notification);
+        return gateway.listen(withTasks, listening, { taskIds: [taskId] }, deliver).then(({ honoured }) => ({
+          honoured,
+          heard,
+        }));
+      };
+      const start = async () => {
+        let end: () => void = () => {};
+        const ending = new Promise<void>((resolve) => {
+          end = resolve;
+        });
+        const { taskId } = await tasks.start(
+          ada.principal.key,
+          'a',
+          undefined,
+          () => {},
+          () => ending.then(() => complete(RawObject.from({ content: [] }))),
+        );
+        return { taskId, end };
+      };
+      const [first, second] = [await start(), await start()];
+      const early = await listen(first.taskId);
+      first.end();
+      await vi.waitFor(() => expect(early.heard).not.toEqual([]));
+      const { taskId } = second;
+      const before = await listen(taskId);
+      rule = denying;
+      await expect(call('tasks/get', { taskId }, ALL_SERVERS, withTasks)).rejects.toMatchObject(refusal(reason));
+      const after = await listen(taskId);
+      expect([before.honoured.taskIds, after.honoured.taskIds]).toEqual([[taskId], undefined]);
+      const changes: string[] = [];
+      tasks.onChange([taskId], ({ status }) => changes.push(status));
+      second.end();
+      await vi.waitFor(() => expect(changes).toContain('completed'));
+      await new Promise((resolve) => setTimeout(resolve, 20));
+      expect([before.heard, after.heard]).toEqual([[], []]);
+    },
+  );
 });
 
 describe('a view', () => {
@@ -503,6 +517,14 @@ describe('a configured view', () => {
     const conflict = { separator: '__', prefix: 'conflict' as const };
     const freed = named({ groups: ['docs'], naming: conflict, tools: { ...all, rename: { wiki__read: 'look' } } });
     expect(await tools(freed)).toEqual(['read', 'write', 'look', 'search', 'long']);
+  });
+
+  test('BASE-20: does not know completions that none of its servers declares', async () => {
+    const { call } = gatewayOf({ plain: { tools: ['say'] } });
+    const ref = { type: 'ref/prompt', name: 'ask' };
+    await expect(call('completion/complete', { ref }, named({ servers: ['plain'] }))).rejects.toMatchObject(
+      refusal('method_not_found'),
+    );
   });
 
   test('limits prompts, resources, completions and instructions', async () => {

@@ -1,10 +1,11 @@
-import { ProtocolError, UpstreamRpcError } from '../protocol/errors.js';
+import { isErrorOfCall, ProtocolError } from '../protocol/errors.js';
 import { quoted } from '../protocol/jsonrpc/pieces.js';
 import { type JsonObject, type JsonValue, RawObject } from '../protocol/jsonrpc/raw.js';
 import { paramMismatch } from '../protocol/mcp/headers.js';
 import {
   isListMethod,
   isObject,
+  LIST_MEMBER,
   type ListMethod,
   type SubscriptionFilter,
   TASKS_EXTENSION,
@@ -51,6 +52,8 @@ export interface AggregateOptions {
   readonly pipeline: Pipeline;
   /** Absent if every list shows all tools. */
   readonly exposure?: Exposure;
+  /** URI schemes of resources that an interceptor answers; no server is asked for them. */
+  readonly ownSchemes?: readonly string[];
 }
 
 const INSTRUCTIONS_LIMIT = 8_192;
@@ -75,7 +78,7 @@ export class Aggregate implements ServerGateway {
       const { call: real, route } = this.unwrapped(caller, call);
       return (await this.run(caller, real, began, route)) as Outcome;
     } catch (error) {
-      if (isKnown(error)) return failed(error);
+      if (isErrorOfCall(error)) return failed(error);
       throw error;
     }
   }
@@ -193,7 +196,7 @@ export class Aggregate implements ServerGateway {
       case 'prompts/get':
         return this.prompt(caller, call);
       case 'completion/complete':
-        return this.completion(caller, call);
+        return this.completion(caller, call).catch((error: unknown) => this.unlessUndeclared(caller, call, error));
       case 'server/discover':
         return { target: catalogTarget(call), forward: (context) => this.discover(context) };
       case 'tasks/get':
@@ -211,7 +214,13 @@ export class Aggregate implements ServerGateway {
       throw new ProtocolError('invalid_cursor', '"cursor" must be a string');
     const exposed = method === 'tools/list' ? await this.options.exposure?.list(caller, call) : undefined;
     if (exposed) return complete(exposed);
-    return complete(await this.options.pages.page(caller, call.view, method, cursor, call.whole));
+    const page = this.options.pages.page(caller, call.view, method, cursor, call.whole);
+    return complete(await (this.hasOwn(method) ? page.catch((error) => emptyIfNone(error, method)) : page));
+  }
+
+  /** Whether the gateway itself offers the capability of this list. */
+  private hasOwn(method: ListMethod): boolean {
+    return method.startsWith('resources/') && (this.options.ownSchemes ?? []).length > 0;
   }
 
   private async discover({ caller, call }: McpContext): Promise<Outcome> {
@@ -233,6 +242,7 @@ export class Aggregate implements ServerGateway {
     const { known, missing } = await this.options.catalog.describe(caller, view);
     const capabilities = unionOf(known.map(({ description }) => description));
     if (!this.options.bridge.logging) delete capabilities.logging;
+    if (this.hasOwn('resources/list')) capabilities.resources ??= {};
     // The gateway hosts tasks itself, whether or not its servers support them.
     capabilities.extensions = {
       ...passingExtensions(capabilities.extensions, view.only !== undefined),
@@ -331,9 +341,20 @@ export class Aggregate implements ServerGateway {
 
   private async resource(caller: Caller, call: Call): Promise<McpRoute> {
     const uri = stringParam(call, 'uri');
-    const { catalog, forwarder } = this.options;
+    const { catalog, forwarder, ownSchemes = [] } = this.options;
+    if (ownSchemes.some((scheme) => uri.startsWith(`${scheme}:`))) return ownResource(call, uri);
     const server = await this.resolver.ownerOf(caller, call.view, uri, catalog.setOf(caller, call.view));
     return new ServerRoute(forwarder, { server, kind: 'resource', name: uri }, {});
+  }
+
+  /**
+   * BASE-20: without a server that declares completions the method does not exist. Servers of the oldest revision complete
+   * without a declaration, so a reference that has an owner goes to its owner.
+   */
+  private async unlessUndeclared(caller: Caller, call: Call, error: unknown): Promise<never> {
+    const { capabilities, missing } = await this.described(caller, call.view);
+    if (capabilities.completions || missing.length > 0) throw error;
+    throw new ProtocolError('method_not_found', `Method not found: ${call.method}`);
   }
 
   private async completion(caller: Caller, call: Call): Promise<McpRoute> {
@@ -354,18 +375,28 @@ export class Aggregate implements ServerGateway {
   }
 }
 
-const isKnown = (error: unknown): error is ProtocolError | UpstreamRpcError =>
-  error instanceof ProtocolError || error instanceof UpstreamRpcError;
-
 /** The route of a request whose target does not exist or is hidden: `forward` fails with the reason. */
 function unresolved(error: unknown): McpRoute {
-  if (!isKnown(error)) throw error;
+  if (!isErrorOfCall(error)) throw error;
   return { target: undefined, forward: () => Promise.reject(error) };
 }
 
 const providing = (target: Target, work: (context: McpContext) => Promise<unknown>): McpRoute => ({
   target,
   forward: async (context) => ({ kind: 'value', value: await work(context) }),
+});
+
+/** The empty list of a capability that only the gateway itself offers: its resources are in no list. */
+function emptyIfNone(error: unknown, method: ListMethod): RawObject {
+  if (!(error instanceof ProtocolError) || error.reason !== 'method_not_found') throw error;
+  return RawObject.from({ [LIST_MEMBER[method]]: [], ttlMs: 0, cacheScope: 'private' });
+}
+
+/** A resource of the gateway itself: an interceptor answers before `forward`. */
+const ownResource = (call: Call, uri: string): McpRoute => ({
+  target: catalogTarget(call),
+  forward: () =>
+    Promise.reject(new ProtocolError('resource_not_found', `Resource not found: ${uri}`, { data: { uri } })),
 });
 
 const catalogTarget = ({ view, method }: Call): CatalogTarget => ({

@@ -18,9 +18,9 @@ export interface AuditActor {
   readonly account?: string;
 }
 
-/** Somebody at the machine of the gateway, who can read its configuration and its database. */
+/** A person at the machine of the gateway, who can read its configuration and its database. */
 export const OPERATOR: AuditActor = { caller: 'operator' };
-/** The gateway by itself. */
+/** The gateway itself, without a caller. */
 export const GATEWAY_ACTOR: AuditActor = { caller: 'parley' };
 
 export function actorOf({ key, issuer, tenant, roles }: Principal, address?: string): AuditActor {
@@ -53,12 +53,18 @@ export interface CallNotes {
   decision?: Decision;
   /** Set when the call leaves the last step of the pipeline. */
   forwarded?: true;
-  /** The trace that the call belongs to, if its client or the gateway traces it. */
-  traceId?: string;
-  /** The span of the gateway toward the client. */
+  /** The span of the gateway toward the client, if the gateway traces the call. */
   span?: SpanReference;
+  /** How the routing agent chose the agent of the call, for the trace. */
+  route?: {
+    readonly why: string;
+    readonly skill?: string | undefined;
+    readonly unsure?: string | undefined;
+    /** The next best agent, and its score relative to the best. */
+    readonly next?: { readonly agent: string; readonly score: number } | undefined;
+  };
   /** Spans toward upstreams that are exported only if the call fails. */
-  unsampled?: (() => object)[];
+  unsampled?: object[];
 }
 
 /** One call of either protocol. */
@@ -134,7 +140,10 @@ export type ChangeAction =
   | 'vault.rotate'
   | 'pin.approve'
   | 'pin.forget'
+  | 'routing.forget'
   | 'policy.reload'
+  /** An administrator began to record calls, with or without their contents. */
+  | 'recording.start'
   | 'configuration.reload';
 
 /** Facts of a record: names, counts and hashes. Long texts are cut. */
@@ -158,7 +167,7 @@ export type EventName =
   | 'pin.changed'
   /** S21: the definition of a new item contains suspicious text. */
   | 'pin.flagged'
-  /** S14: somebody used a refresh token or an authorization code twice. */
+  /** S14: a refresh token or an authorization code was used twice. */
   | 'token.reused'
   /** A user's sign-in at a server or agent failed. */
   | 'credential.failed';

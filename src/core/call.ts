@@ -1,4 +1,4 @@
-import type { JsonValue, RawObject } from '../protocol/jsonrpc/raw.js';
+import type { JsonObject, JsonValue, RawObject } from '../protocol/jsonrpc/raw.js';
 import type { AgentAnswer, AgentCall } from './a2a/gateway.js';
 import type { Target } from './admission.js';
 import type { CallNotes } from './audit-trail.js';
@@ -116,9 +116,17 @@ export class McpContext implements CallDescription {
     return this.with({ ...this.call, params });
   }
 
-  /** The same call; its server gets this trace context. */
+  /** The same call; its notifications, or its result as a task, pass another function. */
+  withSinks(sinks: Partial<Pick<Call, 'notify' | 'finished'>>): McpContext {
+    return this.with({ ...this.call, ...sinks });
+  }
+
+  /** The same call; its server gets this trace context. A copy is made only if the call has one already. */
   withTrace(trace: TraceContext): McpContext {
-    return this.with({ ...this.call, trace });
+    if (this.call.trace) return this.with({ ...this.call, trace });
+    // Runs for every traced call, sampled or not: a copy would cost more than the rest of the span.
+    this.call.trace = trace;
+    return this;
   }
 
   private with(call: Call): McpContext {
@@ -191,11 +199,19 @@ export class A2aContext implements CallDescription {
     return this.caller.session;
   }
 
+  /** The same call and agent with another request. */
+  withRequest(value: JsonObject): A2aContext {
+    return this.with({ ...this.call, request: { value } });
+  }
+
   /** The same call; its agent gets this trace context. */
   withTrace(trace: TraceContext): A2aContext {
     const { exchange } = this.call;
     const { tracestate: _, ...forward } = exchange.forward;
-    const call = { ...this.call, exchange: { ...exchange, forward: { ...forward, ...trace } } };
+    return this.with({ ...this.call, exchange: { ...exchange, forward: { ...forward, ...trace } } });
+  }
+
+  private with(call: AgentCall): A2aContext {
     const changed = new A2aContext(this.caller, call, this.route, this.began, this.notes);
     changed.id = this.requestId;
     return changed;

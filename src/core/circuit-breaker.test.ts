@@ -33,3 +33,25 @@ test('a trial without a result does not block the next one', () => {
   now = 2_000;
   expect(breaker.enter()).toBeUndefined();
 });
+
+test('each failed trial doubles the pause up to the longest one; late failures during a pause do not extend it', () => {
+  let now = 0;
+  const breaker = new CircuitBreaker({ failures: 1, pause: 1_000, longestPause: 3_000 }, () => now);
+  const pauses: number[] = [];
+  for (let trial = 0; trial < 4; trial += 1) {
+    expect(breaker.allows()).toBe(true);
+    breaker.begin();
+    breaker.failed();
+    const { nextTrialMs } = breaker.health();
+    pauses.push(nextTrialMs);
+    now += 1;
+    breaker.failed();
+    expect(breaker.health().nextTrialMs).toBe(nextTrialMs - 1);
+    now += nextTrialMs - 1;
+  }
+  expect(pauses).toEqual([1_000, 2_000, 3_000, 3_000]);
+  breaker.begin();
+  breaker.answered();
+  breaker.failed();
+  expect(breaker.health().nextTrialMs).toBe(1_000);
+});

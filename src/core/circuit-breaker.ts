@@ -3,6 +3,8 @@ export interface BreakerSettings {
   readonly failures: number;
   /** Milliseconds until the next trial. */
   readonly pause: number;
+  /** Each failed trial doubles the pause, up to this one; absent: the pause stays the same. */
+  readonly longestPause?: number;
 }
 
 /** `closed`: calls pass. `open`: calls are refused. `half_open`: one call is on trial, and the others are refused. */
@@ -17,12 +19,14 @@ export interface BreakerHealth {
 export const DEFAULT_BREAKER: BreakerSettings = { failures: 5, pause: 2_000 };
 
 /**
- * Refuses calls to an upstream that could not be reached several times in a row (fault 16). After a pause one call is
- * the trial: if it reaches the upstream, calls pass again; if not, the next pause begins. The owner reports only
- * failures to reach the upstream: the error of a tool, or the refusal of a caller, is an answer.
+ * Refuses calls to an upstream that failed several times in a row (fault 16). After a pause one call is the trial: if it
+ * succeeds, calls pass again; if not, the next pause begins. The owner decides which failures count: the error of a
+ * tool, or the refusal of a caller, is an answer.
  */
 export class CircuitBreaker {
   private failures = 0;
+  /** Pauses since the last answer. */
+  private pauses = 0;
   private openUntil = 0;
   /** When the trial began; a trial without a result counts for one pause only. */
   private trialSince: number | undefined;
@@ -34,25 +38,40 @@ export class CircuitBreaker {
 
   /** Undefined if a call may pass; otherwise the refusal. The caller of the trial must report its result. */
   enter(): BreakerHealth | undefined {
-    if (this.failures < this.settings.failures) return undefined;
-    const now = this.now();
-    if (now < this.openUntil || (this.trialSince !== undefined && now - this.trialSince < this.settings.pause))
-      return this.health();
-    this.trialSince = now;
+    if (!this.allows()) return this.health();
+    this.begin();
     return undefined;
+  }
+
+  /** Whether a call may pass, without sending one. */
+  allows(): boolean {
+    if (this.failures < this.settings.failures) return true;
+    const now = this.now();
+    return now >= this.openUntil && (this.trialSince === undefined || now - this.trialSince >= this.settings.pause);
+  }
+
+  /** A call is sent: the trial, if calls were refused. The caller must report its result. */
+  begin(): void {
+    if (this.failures >= this.settings.failures) this.trialSince = this.now();
   }
 
   /** The upstream answered. */
   answered(): void {
     this.failures = 0;
+    this.pauses = 0;
     this.trialSince = undefined;
   }
 
-  /** The upstream could not be reached. */
+  /** The call failed. */
   failed(): void {
     this.failures++;
     this.trialSince = undefined;
-    if (this.failures >= this.settings.failures) this.openUntil = this.now() + this.settings.pause;
+    const now = this.now();
+    const { failures, pause, longestPause = pause } = this.settings;
+    // The failure of a call that was sent before the pause does not count again.
+    if (this.failures < failures || now < this.openUntil) return;
+    this.openUntil = now + Math.min(longestPause, pause * 2 ** Math.min(this.pauses, MOST_DOUBLINGS));
+    this.pauses++;
   }
 
   /** A call ended without a result, for example because its client cancelled it. The next call is the trial. */
@@ -67,4 +86,5 @@ export class CircuitBreaker {
   }
 }
 
+const MOST_DOUBLINGS = 16;
 const CLOSED: BreakerHealth = { state: 'closed', nextTrialMs: 0 };

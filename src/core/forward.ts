@@ -1,15 +1,8 @@
 import { ProtocolError, UpstreamRpcError } from '../protocol/errors.js';
 import { type Edits, isEmpty, RawObject } from '../protocol/jsonrpc/raw.js';
-import {
-  type ClientCapabilities,
-  INPUT_FAILURE,
-  type InputRequests,
-  type InputResponses,
-  isObject,
-  TASKS_EXTENSION,
-} from '../protocol/mcp/model.js';
+import { type ClientCapabilities, type InputRequests, TASKS_EXTENSION } from '../protocol/mcp/model.js';
 import { needsTask, refusalIn } from '../protocol/mcp/recognised-upstream-errors.js';
-import { declares, lacksCapability, requiredCapability } from '../protocol/mcp/translate/questions.js';
+import { declares, lacksCapability } from '../protocol/mcp/translate/questions.js';
 import { createTaskResult, detailedTask, taskSupport } from '../protocol/mcp/translate/task.js';
 import type { ItemTarget } from './admission.js';
 import type { McpContext, McpRoute } from './call.js';
@@ -18,10 +11,21 @@ import type { CapabilitySet } from './catalog/capability-set.js';
 import type { Catalog } from './catalog/catalog.js';
 import type { Item } from './catalog/listing.js';
 import type { CallState } from './era-bridge/call-state.js';
-import { type HostedTaskRecord, type HostedTasks, unknownTask } from './era-bridge/hosted-tasks.js';
+import type { HostedTaskRecord } from './era-bridge/hosted-task-record.js';
+import { type HostedTasks, unknownTask } from './era-bridge/hosted-tasks.js';
 import type { Parking } from './era-bridge/parking.js';
 import { type BridgeSwitches, relayable } from './era-bridge/relayed-capabilities.js';
-import { type Call, complete, failed, type Outcome, type ParkedCall } from './gateway.js';
+import {
+  finishing,
+  parkedUntilAnswered,
+  parkedUntilVisited,
+  readAnswers,
+  refuseDeclined,
+  refuseFailures,
+  refuseUndeclared,
+  type SendAgain,
+} from './era-bridge/server-questions.js';
+import { type Call, complete, failed, type Outcome } from './gateway.js';
 import { type Seal, SealBroken } from './seal.js';
 import { readTrace, type TraceContext, writeTrace } from './trace-context.js';
 import type { Upstream, UpstreamCall } from './upstream.js';
@@ -239,9 +243,15 @@ export class Forwarder {
     // A client that supports tasks gets a task, because a task can be polled and cancelled (mcp.md 4.4).
     if (call.method === 'tools/call' && declares(caller.capabilities, TASKS_CAPABILITY)) {
       this.options.parking.count(caller.principal.key, server, outcome.parked);
-      const { parked } = outcome;
+      const parked = finishing(outcome.parked, call);
       const view = await this.options.tasks
-        .adopt(caller.principal.key, server, outcome, (notification) => call.notify(notification), call.trace)
+        .adopt(
+          caller.principal.key,
+          server,
+          { ...outcome, parked },
+          (notification) => call.notify(notification),
+          call.trace,
+        )
         .catch((error: unknown) => {
           parked.abandon('The task could not be stored');
           throw error;
@@ -302,11 +312,11 @@ export class Forwarder {
           const refusal = outcome.kind === 'error' ? refusalIn(outcome.error) : undefined;
           const visits = refusal?.reason === 'url_elicitation_required' ? refusal : undefined;
           const question: Outcome = visits ? { kind: 'input_required', inputRequests: visits.requests } : outcome;
-          if (question.kind !== 'input_required') return question;
+          if (question.kind !== 'input_required') return call.finished?.(question) ?? question;
           refuseUndeclared(caller.capabilities, server, question);
           if (question.parked) {
             this.options.parking.count(caller.principal.key, server, question.parked);
-            return question;
+            return { ...question, parked: finishing(question.parked, call) };
           }
           const parked = visits
             ? parkedUntilVisited(visits.ids, call.params, server, again)
@@ -430,100 +440,6 @@ const asking = (inputRequests: InputRequests | undefined, state: CallState): Out
 const RELAYED: RequestMode = { tasks: 'relay' };
 const URL_ELICITATION: ClientCapabilities = { elicitation: { url: {} } };
 
-/** Sends the call of a task again. */
-type SendAgain = (
-  params: RawObject,
-  state: CallState | undefined,
-  from: Pick<Call, 'notify' | 'cancellation'>,
-) => Promise<Outcome>;
-
-/**
- * A parked call for a modern server's question inside a task: the answer repeats the call with the server's
- * `requestState`.
- */
-function parkedUntilAnswered(
-  state: string | undefined,
-  params: RawObject,
-  server: string,
-  again: SendAgain,
-  upstream: Upstream,
-  caller: Caller,
-): ParkedCall {
-  return {
-    over: Promise.resolve(),
-    abandon: () => {
-      if (state !== undefined) upstream.abandon?.(caller, state);
-    },
-    resume: (from, answers) =>
-      again(
-        params.edit({ inputResponses: JSON.stringify(answers) }),
-        { kind: 'relay', server, ...(state !== undefined && { state }) },
-        from,
-      ),
-  };
-}
-
-/**
- * A parked call for URLs that the user visits before a call inside a task: once the user agrees, the call starts again.
- */
-function parkedUntilVisited(after: readonly string[], params: RawObject, server: string, again: SendAgain): ParkedCall {
-  return {
-    over: Promise.resolve(),
-    abandon: () => {},
-    resume: async (from, answers) => {
-      refuseDeclined(server, answers);
-      return again(params, { kind: 'again', server, after }, from);
-    },
-  };
-}
-
-/**
- * MRTR-03: a client gets only questions of a kind that it declared. A parked call with any other question is abandoned.
- */
-function refuseUndeclared(
-  capabilities: ClientCapabilities,
-  server: string,
-  { inputRequests, parked }: Outcome & { kind: 'input_required' },
-): void {
-  const lacking = Object.values(inputRequests ?? {}).find(
-    (request) => !declares(capabilities, requiredCapability(request)),
-  );
-  if (!lacking) return;
-  parked?.abandon('The client did not declare the capability');
-  throw lacksCapability(server, requiredCapability(lacking));
-}
-
 /** The tool's `x-mcp-header` annotations changed since the gateway read the list. */
 const isHeaderMismatch = (outcome: Outcome): boolean =>
   outcome.kind === 'error' && refusalIn(outcome.error)?.reason === 'header_mismatch';
-
-function readAnswers(call: Call): InputResponses {
-  const answers = call.params.get('inputResponses') ?? {};
-  if (isObject(answers) && Object.values(answers).every(isObject)) return answers as InputResponses;
-  throw new ProtocolError('invalid_params', '"inputResponses" must be an object whose members are answer objects');
-}
-
-/** A modern server has no message for a question that failed, so the call fails (mcp.md 4.3, 5). */
-function refuseFailures(call: Call): void {
-  for (const answer of Object.values(readAnswers(call))) {
-    const failure = answer[INPUT_FAILURE];
-    if (isObject(failure))
-      throw new ProtocolError(
-        'not_bridgeable',
-        `The client could not answer the server's question: ${String(failure['message'])}`,
-      );
-  }
-}
-
-/** The call is repeated only if the user agreed to visit every URL that the server asked for. */
-function refuseDeclined(server: string, responses: InputResponses): void {
-  const answers = Object.values(responses);
-  if (answers.length > 0 && answers.every((answer) => answer['action'] === 'accept')) return;
-  throw new ProtocolError(
-    'not_approved',
-    `Server "${server}" requires the user to visit a URL, and the user declined`,
-    {
-      outcome: 'not_executed',
-    },
-  );
-}

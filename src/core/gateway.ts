@@ -41,7 +41,7 @@ export interface Call {
   /** A message to a tool agent caused this call: call limits count the caller for the message already. */
   readonly nested?: true;
   /** The trace context for the server, if the gateway traces the call; otherwise that of the client passes. */
-  readonly trace?: TraceContext;
+  trace?: TraceContext | undefined;
   /** Reads an HTTP header of the request, if it came over HTTP: arguments may be mirrored in headers. */
   readonly header: ((name: string) => string | undefined) | undefined;
   /** Takes a notification that belongs to this request: `notifications/progress` or `notifications/message`. */
@@ -51,6 +51,8 @@ export interface Call {
    * can resume.
    */
   polling?(retry: number): void;
+  /** Applied to the result of a call that became a task, which ends after the interceptors have returned. */
+  finished?(outcome: Outcome): Promise<Outcome>;
 }
 
 /** A request without progress, log messages or a task. */

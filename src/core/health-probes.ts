@@ -3,6 +3,8 @@ import type { Upstream } from './upstream.js';
 export interface HealthProbesOptions {
   /** The upstreams to probe now, by name. */
   readonly upstreams: () => Iterable<Pick<Upstream, 'name' | 'checkHealth'>>;
+  /** Runs each probe, for example within a span. */
+  readonly around?: (upstream: string, probe: () => Promise<void>) => Promise<void>;
   /** Milliseconds between two probes of one upstream. */
   readonly interval: number;
   readonly now?: () => number;
@@ -61,6 +63,7 @@ export class HealthProbes {
   private run({ name, checkHealth }: Pick<Upstream, 'name' | 'checkHealth'>): void {
     this.running.add(name);
     const done = (): void => void this.running.delete(name);
-    checkHealth!().then(done, done);
+    const { around = (_, probe) => probe() } = this.options;
+    around(name, () => checkHealth!()).then(done, done);
   }
 }

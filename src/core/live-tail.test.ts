@@ -79,6 +79,28 @@ describe('the live tail', () => {
     here.close();
     there.close();
   });
+
+  test('S3: tells a follower only of its own lines that another replica dropped', async () => {
+    const [a, b] = twoReplicas();
+    const [here, there] = [new LiveTail(a), new LiveTail(b)];
+    const all = follow(here);
+    const ada = follow(here, { only: 'ada' });
+    const acme = follow(here, { tenant: '~acme#' });
+    const line = (caller: string): TailLine => ({ caller, server: 'units', outcome: 'ok' });
+    for (let n = 0; n < 500; n++) there.publish(line('bob'));
+    for (const [caller, count] of [
+      ['bob', 30],
+      ['ada', 4],
+      ['~acme#eve', 2],
+    ] as const)
+      for (let n = 0; n < count; n++) there.publish(line(caller));
+    await expect.poll(() => all.seen.length).toBe(500);
+    for (const caller of ['ada', '~acme#eve']) there.publish(line(caller));
+    await expect.poll(() => all.seen.length).toBe(502);
+    expect([all.dropped, ada.dropped, acme.dropped]).toEqual([[36], [4], [2]]);
+    here.close();
+    there.close();
+  });
 });
 
 /** Two replicas whose messages arrive at once. */

@@ -28,9 +28,20 @@ export interface TailReader {
 interface Following {
   readonly reader: TailReader;
   readonly matches: (line: TailLine) => boolean;
+  /** Whether the follower may know of the calls of this caller, and of their number. */
+  readonly knows: (caller: string) => boolean;
   missed: number;
 }
 
+/** The lines of another replica, and the numbers of lines that it dropped, by caller. */
+interface Told {
+  readonly from: string;
+  readonly lines: readonly TailLine[];
+  readonly missed: number | readonly (readonly [caller: string, count: number])[];
+}
+
+/** Stands for callers that are not counted apart. No caller has this key, so only administrators know of it. */
+const OTHERS = '';
 const WANTED = 'tail.wanted';
 const LINES = 'tail.lines';
 /** How long a replica sends its lines after another one asked for them, and how often that one asks, in milliseconds. */
@@ -48,7 +59,8 @@ export class LiveTail {
   private readonly followings = new Set<Following>();
   private wantedUntil = Number.NEGATIVE_INFINITY;
   private collected: TailLine[] = [];
-  private overflow = 0;
+  /** The number of dropped lines by caller. */
+  private overflow = new Map<string, number>();
   private sending: NodeJS.Timeout | undefined;
   private asking: NodeJS.Timeout | undefined;
   private readonly forget: readonly (() => void)[];
@@ -68,7 +80,7 @@ export class LiveTail {
     return this.followings.size;
   }
 
-  /** Whether somebody reads: calls cost nothing extra otherwise. */
+  /** Whether there is a follower. Without one, calls cost nothing extra. */
   active(): boolean {
     return this.followings.size > 0 || performance.now() < this.wantedUntil;
   }
@@ -76,7 +88,9 @@ export class LiveTail {
   /** Returns the function that ends the following, or undefined if there are too many followers. */
   follow(filter: TailFilter, reader: TailReader): (() => void) | undefined {
     if (this.followings.size >= MOST_FOLLOWERS) return undefined;
-    const following: Following = { reader, matches: matcherOf(filter), missed: 0 };
+    const { only, tenant = '' } = filter;
+    const knows = (caller: string): boolean => (only === undefined || caller === only) && caller.startsWith(tenant);
+    const following: Following = { reader, matches: matcherOf(filter), knows, missed: 0 };
     this.followings.add(following);
     if (this.followings.size === 1) this.ask();
     return () => {
@@ -92,7 +106,7 @@ export class LiveTail {
     this.deliver(line);
     if (performance.now() >= this.wantedUntil) return;
     if (this.collected.length < MOST_COLLECTED) this.collected.push(line);
-    else this.overflow++;
+    else this.drop(String(line['caller']));
     this.sending ??= setTimeout(() => this.send(), COLLECT).unref();
   }
 
@@ -112,6 +126,12 @@ export class LiveTail {
     }
   }
 
+  private drop(caller: string): void {
+    const { overflow } = this;
+    const counted = overflow.size < MOST_COLLECTED || overflow.has(caller) ? caller : OTHERS;
+    overflow.set(counted, (overflow.get(counted) ?? 0) + 1);
+  }
+
   private missed(following: Following, count: number): void {
     following.missed += count;
     this.droppedInAll += count;
@@ -128,22 +148,33 @@ export class LiveTail {
 
   private send(): void {
     this.sending = undefined;
-    const payload = { from: this.cluster.self, lines: this.collected, missed: this.overflow };
+    const payload = { from: this.cluster.self, lines: this.collected, missed: [...this.overflow] };
     this.collected = [];
-    this.overflow = 0;
+    this.overflow = new Map();
     this.cluster.tell(LINES, payload as unknown as JsonValue, LINES).catch(() => {
       // The bus is unavailable: followers on other replicas miss these lines.
     });
   }
 
   private told(payload: JsonValue): void {
-    const { from, lines, missed } = payload as unknown as { from: string; lines: TailLine[]; missed: number };
+    const { from, lines, missed } = payload as unknown as Told;
     for (const line of lines) this.deliver({ ...line, replica: from });
-    if (missed > 0) for (const following of this.followings) this.missed(following, missed);
+    // A replica of an older version sends one number for all callers.
+    for (const [caller, count] of typeof missed === 'number' ? [[OTHERS, missed] as const] : missed)
+      for (const following of this.followings) if (following.knows(caller)) this.missed(following, count);
   }
 }
 
-function matcherOf({ server, tool, caller, outcome, only, tenant, reaches }: TailFilter): (line: TailLine) => boolean {
+/** The test of a filter. */
+export function matcherOf({
+  server,
+  tool,
+  caller,
+  outcome,
+  only,
+  tenant,
+  reaches,
+}: TailFilter): (line: TailLine) => boolean {
   const conditions: ((line: TailLine) => boolean)[] = [];
   const add = (pattern: string | undefined, read: (line: TailLine) => unknown): void => {
     if (pattern === undefined) return;

@@ -18,3 +18,13 @@ test.each([undefined, '', 'x'.repeat(129), 'two words', 'a\nb', 'ä', '{"a":1}']
     expect(requestIdFrom(given)).toMatch(/^[0-9a-f]{12}-[0-9a-z]+$/);
   },
 );
+
+test('S3: new ids do not tell how many were made in between', () => {
+  const ids = Array.from({ length: 2_000 }, newRequestId);
+  expect(new Set(ids).size).toBe(2_000);
+  for (const id of ids) expect(requestIdFrom(id)).toBe(id);
+  // A counter would sort them.
+  const inOrder = ids.filter((id, at) => at > 0 && id > ids[at - 1]!).length;
+  expect(inOrder).toBeGreaterThan(500);
+  expect(inOrder).toBeLessThan(1_500);
+});

@@ -1,14 +1,26 @@
-import { randomBytes } from 'node:crypto';
+import { randomBytes, randomFillSync } from 'node:crypto';
 
 /** Accepted request ids from clients and proxies. Logs and headers never contain any other text from outside. */
 const ACCEPTABLE = /^[A-Za-z0-9._-]{1,128}$/;
 
 /** Distinguishes this process from all others. */
 const PROCESS = randomBytes(6).toString('hex');
-let count = 0;
+/** Random bytes for many ids: one request of the system for each id would be slow. */
+const pool = Buffer.alloc(4_096);
+let used = pool.length;
 
-/** Makes a request id that is unique among all processes. It is cheap, because every call needs one. */
-export const newRequestId = (): string => `${PROCESS}-${(++count).toString(36)}`;
+/**
+ * Makes a request id that is unique among all processes. It is cheap, because every call needs one. It is no counter:
+ * the distance of two ids would tell a caller how many requests the others made in between.
+ */
+export function newRequestId(): string {
+  if (used === pool.length) {
+    randomFillSync(pool);
+    used = 0;
+  }
+  used += 8;
+  return `${PROCESS}-${pool.readUInt32LE(used - 8).toString(36)}${pool.readUInt32LE(used - 4).toString(36)}`;
+}
 
 /**
  * The id that the log lines and errors of one request share. The inbound adapter calls this once per request: it

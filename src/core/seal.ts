@@ -21,7 +21,8 @@ export type Purpose =
   | 'callback'
   | 'key'
   | 'oauth'
-  | 'connect';
+  | 'connect'
+  | 'result';
 
 const VERSION = 1;
 const IV_BYTES = 12;

@@ -13,9 +13,11 @@ import { GATEWAY } from './caller.js';
 import { answeredWithin } from './catalog/answered-within.js';
 import type { Catalog } from './catalog/catalog.js';
 import type { Resolver } from './catalog/owner-resolver.js';
-import type { HostedTaskRecord, HostedTasks } from './era-bridge/hosted-tasks.js';
+import type { HostedTaskRecord } from './era-bridge/hosted-task-record.js';
+import type { HostedTasks } from './era-bridge/hosted-tasks.js';
 import type { Forwarder } from './forward.js';
 import type { Deliver, Subscription, View } from './gateway.js';
+import { SubscriptionSlots } from './subscription-slots.js';
 import type { Watch } from './upstream.js';
 
 /** How long a subscription to all servers waits for one server to confirm its part. */
@@ -32,10 +34,29 @@ export interface SubscriptionsOptions {
 
 /** Opens subscriptions of callers: to changed lists, to resources of any server, to tasks that the gateway hosts. */
 export class Subscriptions {
+  private readonly slots = new SubscriptionSlots();
+
   constructor(private readonly options: SubscriptionsOptions) {}
 
   /** Only the pipeline calls this method, after all interceptors. Resolves once the upstream watches are live. */
   async open(context: McpContext, filter: SubscriptionFilter, deliver: Deliver): Promise<Subscription> {
+    const release = this.slots.take(context.caller, filter);
+    try {
+      const subscription = await this.opened(context, filter, deliver);
+      return {
+        ...subscription,
+        close: () => {
+          release();
+          subscription.close();
+        },
+      };
+    } catch (error) {
+      release();
+      throw error;
+    }
+  }
+
+  private async opened(context: McpContext, filter: SubscriptionFilter, deliver: Deliver): Promise<Subscription> {
     const { catalog, admission } = this.options;
     const { caller } = context;
     const { view } = context.call;
@@ -44,12 +65,16 @@ export class Subscriptions {
       throw new ProtocolError('not_found', `There is no server "${view.only}"`);
     const wanted = LIST_KINDS.filter((kind) => filter[kind]);
     const byServer = await this.subscriptionsByServer(context, filter.resourceSubscriptions ?? []);
-    const taskIds = await this.admittedTasks(context, filter.taskIds ?? []);
-    const followedTasks = this.options.tasks.onChange(taskIds, (record: HostedTaskRecord) =>
-      deliver({ method: 'notifications/tasks', params: taskNotice(record) }),
+    const followed = await this.admittedTasks(context, filter.taskIds ?? []);
+    const taskIds = [...followed.keys()];
+    let closed = false;
+    const followedTasks = this.options.tasks.onChange(
+      taskIds,
+      this.taskNotices(context, followed, (notice) => {
+        if (!closed) deliver(notice);
+      }),
     );
     const own = catalog.setOf(caller, view);
-    let closed = false;
     const stop = catalog.onChange((kind, server, set, owner) => {
       if (!filter[kind] || !catalog.concerns(view, server) || (set !== undefined && set !== own)) return;
       // A subscription of the gateway serves the sessions of many callers, and each is told of its own changes.
@@ -110,11 +135,13 @@ export class Subscriptions {
     const { catalog, resolver } = this.options;
     const { caller, call } = context;
     const set = catalog.setOf(caller, call.view);
-    for (const uri of uris) {
+    for (const uri of new Set(uris)) {
       try {
         const server = await resolver.ownerOf(caller, call.view, uri, set);
         if (!(await this.admits(context, { server, kind: 'resource', name: uri }))) continue;
-        byServer.set(server, [...(byServer.get(server) ?? []), uri]);
+        const own = byServer.get(server);
+        if (own) own.push(uri);
+        else byServer.set(server, [uri]);
       } catch (error) {
         // A resource that is not admitted is not acknowledged (BR-21).
         if (!(error instanceof ProtocolError)) throw error;
@@ -123,11 +150,36 @@ export class Subscriptions {
     return byServer;
   }
 
-  private async admittedTasks(context: McpContext, taskIds: readonly string[]): Promise<string[]> {
-    const admitted: string[] = [];
+  /**
+   * Delivers the changes of tasks that the caller may still read: the policy may have changed since the subscription was
+   * opened. Of several changes during a decision only the newest is delivered.
+   */
+  private taskNotices(
+    context: McpContext,
+    followed: ReadonlyMap<string, ItemTarget>,
+    deliver: Deliver,
+  ): (record: HostedTaskRecord) => void {
+    const undecided = new Map<string, HostedTaskRecord>();
+    return (record) => {
+      const { taskId } = record;
+      const target = followed.get(taskId);
+      const decides = undecided.has(taskId);
+      undecided.set(taskId, record);
+      if (decides || !target) return;
+      const decided = (admitted: boolean): void => {
+        const newest = undecided.get(taskId)!;
+        undecided.delete(taskId);
+        if (admitted) deliver({ method: 'notifications/tasks', params: taskNotice(newest) });
+      };
+      this.admits(context, target).then(decided, () => decided(false));
+    };
+  }
+
+  private async admittedTasks(context: McpContext, taskIds: readonly string[]): Promise<Map<string, ItemTarget>> {
+    const admitted = new Map<string, ItemTarget>();
     for (const target of await this.options.forwarder.ownedTasks(context.caller, taskIds, context.call.view)) {
       try {
-        if (await this.admits(context, target)) admitted.push(target.name);
+        if (await this.admits(context, target)) admitted.set(target.name, target);
       } catch (error) {
         // A task that is not admitted is not acknowledged.
         if (!(error instanceof ProtocolError)) throw error;

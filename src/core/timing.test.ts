@@ -3,7 +3,7 @@ import { fileURLToPath } from 'node:url';
 import { promisify } from 'node:util';
 import { afterEach, beforeEach, describe, expect, test, vi } from 'vitest';
 import { Cancellation } from './caller.js';
-import { Backoff, backoff, sleep, within } from './timing.js';
+import { Backoff, backoff, Paced, sleep, within } from './timing.js';
 
 beforeEach(() => vi.useFakeTimers());
 afterEach(() => vi.useRealTimers());
@@ -117,5 +117,32 @@ describe('backoff', () => {
     expect([pauses.next(), pauses.next(), pauses.failures]).toEqual([100, 200, 2]);
     pauses.reset();
     expect([pauses.next(), pauses.failures]).toEqual([100, 1]);
+  });
+});
+
+describe('Paced', () => {
+  test('runs at once, and then once per interval, however many signals arrive', () => {
+    let runs = 0;
+    const paced = new Paced(() => runs++, 1_000);
+    for (let i = 0; i < 100; i++) paced.signal();
+    expect(runs).toBe(1);
+    vi.advanceTimersByTime(1_000);
+    expect(runs).toBe(2);
+    vi.advanceTimersByTime(10_000);
+    expect(runs).toBe(2);
+    paced.signal();
+    expect(runs).toBe(3);
+  });
+
+  test('runs no more after its end', () => {
+    let runs = 0;
+    const paced = new Paced(() => runs++, 1_000);
+    paced.signal();
+    paced.signal();
+    paced.stop();
+    paced.signal();
+    vi.advanceTimersByTime(10_000);
+    expect(runs).toBe(1);
+    expect(vi.getTimerCount()).toBe(0);
   });
 });

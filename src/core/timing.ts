@@ -110,6 +110,38 @@ export class Backoff {
   }
 }
 
+/** Runs a function at a signal, and at most once per interval: the signals of an interval become one at its end. */
+export class Paced {
+  private timer: NodeJS.Timeout | undefined;
+  private again = false;
+  private stopped = false;
+
+  constructor(
+    private readonly run: () => void,
+    private readonly interval: number,
+  ) {}
+
+  signal(): void {
+    if (this.stopped) return;
+    if (this.timer) {
+      this.again = true;
+      return;
+    }
+    this.again = false;
+    this.timer = setTimeout(() => {
+      this.timer = undefined;
+      if (this.again) this.signal();
+    }, limited(this.interval)).unref();
+    this.run();
+  }
+
+  /** A signal that waits is dropped. */
+  stop(): void {
+    this.stopped = true;
+    clearTimeout(this.timer);
+  }
+}
+
 /** Maps negative numbers and NaN to 0, which timers do not accept. */
 const limited = (milliseconds: number): number => Math.min(LONGEST_TIMER, Math.max(0, milliseconds || 0));
 

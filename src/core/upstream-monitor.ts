@@ -1,10 +1,16 @@
-import type { UpstreamStatus } from './upstream.js';
+import type { ReplicaHealth, UpstreamStatus } from './upstream.js';
 
 /** One configured server or agent. The monitor calls both methods often; neither uses the network. */
 export interface Monitored {
   readonly kind: 'server' | 'agent';
   readonly name: string;
-  health(): { readonly status: UpstreamStatus; readonly detail?: string; readonly cause?: string };
+  health(): {
+    readonly status: UpstreamStatus;
+    readonly detail?: string;
+    readonly cause?: string;
+    readonly warning?: string;
+    readonly replicas?: readonly ReplicaHealth[];
+  };
   /**
    * The tools of a server or the skills of an agent: whether the list is known, its length, or why it cannot be read.
    */
@@ -31,6 +37,17 @@ export interface UpstreamState {
   readonly problem?: string;
   /** The problem, in a text for operators only; present while the upstream is down. */
   readonly cause?: string;
+  /** The equivalent servers behind this one, for operators only. */
+  readonly replicas?: readonly ReplicaHealth[];
+  /** Violations of the protocol in sampled calls; absent without samples. */
+  readonly violations?: UpstreamViolations;
+}
+
+export interface UpstreamViolations {
+  /** The number of calls that were examined. */
+  readonly sampled: number;
+  /** The number of violations by kind. */
+  readonly kinds: Readonly<Record<string, number>>;
 }
 
 export interface StateChange extends UpstreamState {
@@ -103,12 +120,6 @@ export class UpstreamMonitor {
     return [...this.entries.values()].map(({ state }) => state);
   }
 
-  /** Since when an upstream has its state: milliseconds since 1970. Undefined for an unknown upstream. */
-  since(kind: Monitored['kind'], name: string): number | undefined {
-    const entry = this.entries.get(`${kind} ${name}`);
-    return entry && Math.round(Date.now() - (this.now() - entry.since));
-  }
-
   onChange(listener: (change: StateChange) => void): () => void {
     this.listeners.add(listener);
     return () => this.listeners.delete(listener);
@@ -166,7 +177,7 @@ export class UpstreamMonitor {
 
 function stateOf(upstream: Monitored, before: UpstreamState | undefined, age: number): UpstreamState {
   const { kind, name } = upstream;
-  const { status, detail, cause } = upstream.health();
+  const { status, detail, cause, warning, replicas } = upstream.health();
   const { known, count, problem } = upstream.offer();
   // A server is up once its tools are known. After that its state is only `up` or `down`.
   const waits = status === 'login_required';
@@ -177,7 +188,7 @@ function stateOf(upstream: Monitored, before: UpstreamState | undefined, age: nu
     state === 'down'
       ? (detail ?? before?.problem)
       : state === 'up'
-        ? (problem ?? (waits ? 'no user has signed in at it yet' : undefined))
+        ? (problem ?? (waits ? 'no user has signed in at it yet' : warning))
         : undefined;
   return {
     kind,
@@ -187,6 +198,7 @@ function stateOf(upstream: Monitored, before: UpstreamState | undefined, age: nu
     ...(took !== undefined && { took }),
     ...(wrong !== undefined && { problem: wrong }),
     ...(state === 'down' && cause !== undefined && { cause }),
+    ...(replicas && { replicas }),
   };
 }
 

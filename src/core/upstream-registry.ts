@@ -54,6 +54,8 @@ export interface NewSettings extends RegistryChange {
 export interface UpstreamRegistry {
   /** All entries of a kind, sorted by name, including those that are switched off. */
   list(kind: UpstreamKind): readonly UpstreamEntry[];
+  /** The names of all entries of a kind, sorted. */
+  names(kind: UpstreamKind): readonly string[];
   get(kind: UpstreamKind, name: string): UpstreamEntry | undefined;
   /** Checks settings without storing them. Returns the normalized name. */
   check(kind: UpstreamKind, name: string, settings: UpstreamSettings): string;

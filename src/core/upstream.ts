@@ -86,6 +86,30 @@ export interface UpstreamHealth {
   readonly breaker?: BreakerHealth;
   /** The last probe: milliseconds since 1970, and its duration in milliseconds. */
   readonly probed?: { readonly at: number; readonly took: number };
+  /** A problem of a server that is up, in a text that callers may read. */
+  readonly warning?: string;
+  /** The equivalent servers behind this one, for operators only. */
+  readonly replicas?: readonly ReplicaHealth[];
+}
+
+/** The state of one of several equivalent servers. */
+export interface ReplicaHealth {
+  /** Its place in the configuration, from 1. */
+  readonly position: number;
+  /** Its URL without secrets. */
+  readonly url: string;
+  readonly status: UpstreamStatus;
+  readonly detail?: string;
+  /** Present while the replica gets no calls because it failed. */
+  readonly breaker?: BreakerHealth;
+  readonly inFlight: number;
+  /** Calls and failures since the start of the process. */
+  readonly calls: number;
+  readonly failures: number;
+  /** The expected worth of a call, from 0 to 1, once it is known. */
+  readonly expected?: number;
+  /** How its tools differ from those that the gateway lists. */
+  readonly differs?: string;
 }
 
 /**
@@ -113,7 +137,7 @@ export interface ServerOutput {
 
 /** One HTTP request to a server with a URL, which the gateway passes on without a look at its content. */
 export interface RawRequest {
-  readonly method: 'GET' | 'POST' | 'PUT' | 'DELETE';
+  readonly method: 'GET' | 'POST' | 'PUT' | 'PATCH' | 'DELETE';
   /** A path below the URL of the server, without a leading slash; empty for the URL itself. */
   readonly path: string;
   /** The query, without its question mark. */
@@ -170,7 +194,7 @@ export interface Upstream {
   raw?(caller: Caller, request: RawRequest): Promise<void>;
   /**
    * Finds out whether the server answers, without a session and without the credential of a user. Never fails; `health`
-   * has the result. Absent or without effect where the state is known otherwise, as that of a process.
+   * has the result. Absent or without effect where the state is known otherwise: the state of a process, for example.
    */
   checkHealth?: (() => Promise<void>) | undefined;
   /** The latest output of the server's process; undefined if the server is not a process. */

@@ -1,5 +1,5 @@
 import { type Glob, globOf } from './catalog/glob.js';
-import { NAME_LIMIT, Naming, type NamingOptions, OWN_NAMES, separated, spellingsOf } from './catalog/names.js';
+import { Naming, type NamingOptions, OWN_NAMES, separated, spellingsOf } from './catalog/names.js';
 
 /** Patterns for names or URIs: without `allow` all are shown, and `deny` wins. */
 export interface Filter {
@@ -158,7 +158,7 @@ interface Renames {
   readonly key: string;
 }
 
-/** A selection in the form in which it is asked. */
+/** A selection, prepared for lookups. */
 interface Content {
   readonly selection: Selection;
   readonly naming: Naming | undefined;
@@ -202,9 +202,6 @@ function renamesOf({ servers, groups, tools }: Selection): Renames | undefined {
     key: JSON.stringify(entries),
   };
 }
-
-/** The longest new name of a tool: a view adds no prefix to it. */
-export const NEW_NAME_LIMIT = NAME_LIMIT;
 
 /** All servers, with names as configured. */
 export const ALL_SERVERS = new View({});

@@ -1,6 +1,6 @@
 import { type Selection, View } from './view.js';
 
-/** A view that removed itself from the configuration shows nothing to those who still use it. */
+/** A view that was removed from the configuration shows nothing to the sessions that still use it. */
 const NOTHING: Selection = { servers: [] };
 
 /** The configured views, by name. A change of the configuration reaches the sessions that use a view. */

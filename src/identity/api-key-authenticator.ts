@@ -163,7 +163,7 @@ export class ApiKeyAuthenticator implements Authenticator {
     return true;
   }
 
-  /** Without the database nobody knows which keys were revoked, so the caller has to come back. */
+  /** Without the database the gateway does not know which keys were revoked, so the caller has to try again. */
   private async asked<T>(question: Promise<T>): Promise<T> {
     let timer: NodeJS.Timeout | undefined;
     const late = new Promise<never>((_, reject) => {

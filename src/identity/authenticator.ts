@@ -45,7 +45,7 @@ export interface BearerProblem {
   readonly scopes?: readonly string[];
   /** The token was revoked; its open exchanges end too. */
   readonly revoked?: true;
-  /** The gateway or the issuer made the credential, so that nobody guesses: an expired token, for example. */
+  /** The gateway or the issuer made the credential, so the attempt is not a guess: an expired token, for example. */
   readonly genuine?: true;
 }
 

@@ -3,6 +3,7 @@
  * configuration names. It is held beside the principal and not in it, so that nothing that logs, stores or sends a
  * principal contains it (S12), and only as long as the principal of that request is in use.
  */
+import { createHash } from 'node:crypto';
 import { ANONYMOUS, type Principal } from '../core/caller.js';
 import { type Authenticated, type AuthenticationRequest, type Authenticator, Challenge } from './authenticator.js';
 
@@ -39,6 +40,17 @@ export class CallerRequests {
 
   headerOf(principal: Principal, name: string): string | undefined {
     return this.held.get(principal)?.headers.get(name.toLowerCase());
+  }
+
+  /**
+   * Distinguishes requests of one caller that may reach different accounts of a server: a digest of the token and the
+   * headers that are held for them. Empty if nothing is held.
+   */
+  accountOf(principal: Principal): string {
+    const { token, headers } = this.held.get(principal) ?? {};
+    if (token === undefined && !headers?.size) return '';
+    const parts = JSON.stringify([token ?? null, [...(headers ?? NOTHING)].sort()]);
+    return createHash('sha256').update(parts).digest('base64url');
   }
 
   /** The principal of one request, to which its token and headers belong. */

@@ -31,7 +31,7 @@ export class FailedAttempts {
     private readonly now: () => number = () => performance.now(),
   ) {}
 
-  /** Whether nothing failed within a window: then nobody is refused. */
+  /** Whether no attempt failed within a window; then no caller is refused. */
   get quiet(): boolean {
     return this.now() - this.lastFailure > this.limits.window;
   }
@@ -86,7 +86,7 @@ function networkOf(address: string): string {
   return [...groups, ...Array<string>(zeros).fill('0'), ...more].slice(0, 4).join(':');
 }
 
-/** Tokens that succeeded lately. Their callers stay served at an address where others fail. */
+/** Tokens that were accepted recently. Their callers are served even at an address with too many failed attempts. */
 const MOST_KNOWN = 10_000;
 
 /** Refuses credentials of addresses and accounts with too many failures, without examining them. */

@@ -37,7 +37,7 @@ export async function issuerMetadata(issuer: string, fetchJson: FetchJson): Prom
   throw new Error(`the issuer ${issuer} has no usable metadata (${problems.join('; ')})`);
 }
 
-/** The keys of an issuer: at the configured URL, or where its metadata says. */
+/** The keys of an issuer: at the configured URL, or at the URL that its metadata names. */
 export async function issuerKeys(
   issuer: string,
   configured: string | undefined,

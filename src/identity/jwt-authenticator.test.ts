@@ -142,7 +142,7 @@ describe('S13: a valid token', () => {
   });
 });
 
-describe('S13: refused', () => {
+describe('S13 S1-03 S3-16: refused', () => {
   test.each<[string, () => Promise<string>]>([
     ['another audience', () => token({ aud: 'https://other.example/mcp' })],
     ['another resource of the same issuer', () => token({ aud: `${BASE}/mcp/weather` })],

@@ -1,4 +1,5 @@
 import type { Caller } from '../core/caller.js';
+import type { OAuthHttp } from './upstream/oauth-http.js';
 import type { LoginServer, LoginSettings } from './upstream-login/settings.js';
 
 /** The credential in requests to an upstream. */
@@ -37,6 +38,11 @@ export interface CredentialTarget {
   readonly configured: Credential;
   /** How the gateway authenticates at the upstream, beside the configured headers. */
   readonly auth?: UpstreamAuth | undefined;
+  /**
+   * For an upstream that a caller registered or tries: requests to the authorization servers that its settings name. They
+   * check each address that they dial (S11). Undefined for an upstream of the configuration file.
+   */
+  readonly guarded?: OAuthHttp | undefined;
   /** The authorization server that the card of an agent names. */
   loginServer?(): Promise<LoginServer | undefined>;
   /** Where the card of the agent asks for an API key, if it is known. */

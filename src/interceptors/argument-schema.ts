@@ -194,7 +194,10 @@ const WRAPPERS = new Set([
   ...['$recursiveRef', 'patternProperties'],
 ]);
 
-/** The errors that name a cause. Below `anyOf` and `oneOf` there are errors of every alternative, which help nobody. */
+/**
+ * The errors that name a cause. Below `anyOf` and `oneOf` there are errors of every alternative, which do not help the
+ * caller.
+ */
 function described(errors: readonly OutputUnit[]): ArgumentProblem[] {
   const choices = errors.filter(({ keyword }) => keyword === 'anyOf' || keyword === 'oneOf');
   const causes = errors.filter(

@@ -12,7 +12,7 @@ import { argumentValidation, type ValidationMode } from './argument-validation.j
 const problems = (schema: JsonObject, args: JsonObject) => ArgumentSchema.compile(schema)?.problems(args);
 const pointers = (schema: JsonObject, args: JsonObject) => problems(schema, args)?.map(({ pointer }) => pointer);
 
-describe('an input schema', () => {
+describe('S1-25: an input schema', () => {
   const PLACE: JsonObject = {
     type: 'object',
     properties: {
@@ -88,7 +88,7 @@ describe('a call', () => {
     return argumentValidation({ modeOf: () => mode, log })(context, () => 'passed' as never);
   };
 
-  test('with wrong arguments is refused in strict mode, with the place of the problem', () => {
+  test('S1-25: with wrong arguments is refused in strict mode, with the place of the problem', () => {
     expect(() => run('strict', {})).toThrow(
       expect.objectContaining({
         reason: 'invalid_arguments',

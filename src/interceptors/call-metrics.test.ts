@@ -63,6 +63,21 @@ describe('the metrics of calls', () => {
     ]);
   });
 
+  test('count later calls of a tool in the series of the first, by outcome and server', async () => {
+    for (const outcome of [OK, OK, failed(new ProtocolError('overloaded', 'Later'))])
+      await call(outcome, tool('convert'));
+    await call(OK, tool('convert', 'other-units'));
+    await call(OK, tool('convert', 'other-units'), 'SendMessage');
+    expect(await lines('parley_tool_calls_total')).toEqual([
+      'parley_tool_calls_total{upstream="units",tool="convert",outcome="ok"} 2',
+      'parley_tool_calls_total{upstream="units",tool="convert",outcome="error"} 1',
+      'parley_tool_calls_total{upstream="other-units",tool="convert",outcome="ok"} 2',
+    ]);
+    expect(await lines('parley_upstream_rev')).toEqual([
+      'parley_upstream_revision_calls_total{protocol="mcp",revision="older"} 5',
+    ]);
+  });
+
   test('count an A2A stream when it ends', async () => {
     async function* events() {
       yield { value: {} };

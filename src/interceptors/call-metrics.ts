@@ -60,10 +60,15 @@ export interface CallMetricsOptions {
   readonly names: boolean;
 }
 
+/** The counters of calls by their outcome. */
+type Outcomes = Map<string, CounterSeries>;
+
 /** The series of calls with the same protocol, method and upstream. */
 interface Row {
   readonly duration: HistogramSeries;
-  readonly outcomes: Map<string, CounterSeries>;
+  readonly outcomes: Outcomes;
+  /** By the name of the tool. */
+  readonly tools: Map<string, Outcomes>;
 }
 
 /**
@@ -80,7 +85,12 @@ export class CallMetrics implements CallObserver {
   private readonly clientRevisions: Counter;
   private readonly upstreamRevisions: Counter;
   private readonly resultBytes: CounterSeries;
-  private readonly rows = new Map<string, Row>();
+  /** By upstream and method. */
+  private readonly rows = new Map<string | undefined, Map<string, Row>>();
+  private rowCount = 0;
+  /** By revision, which the protocol layer takes from a fixed list. */
+  private readonly clientsOfRevision = new Map<string, CounterSeries>();
+  private readonly upstreamsOfRevision = new Map<string, CounterSeries>();
   private readonly upstreams = new Set<string>();
   private readonly toolNames = new Set<string>();
   private readonly inFlight = { mcp: 0, a2a: 0 };
@@ -122,13 +132,13 @@ export class CallMetrics implements CallObserver {
       row.outcomes.set(outcome, series);
     }
     series.add();
-    if (target?.kind === 'tool') this.tools.of(...this.tool(target.server, target.name), outcome).add();
+    if (target?.kind === 'tool') this.toolSeries(row, target.server, target.name, outcome).add();
     if (outcome === 'error') this.failed(call.error, protocol);
     if (context.protocol === 'mcp') {
-      this.clientRevisions.of('mcp', context.caller.revision.date).add();
+      countRevision(this.clientsOfRevision, this.clientRevisions, context.caller.revision.date);
       const revision =
         server === undefined ? undefined : this.options.catalog.upstream(server)?.revisionFor?.(context.caller);
-      if (revision !== undefined) this.upstreamRevisions.of('mcp', revision).add();
+      if (revision !== undefined) countRevision(this.upstreamsOfRevision, this.upstreamRevisions, revision);
       this.resultBytes.add(call.bytes ?? 0);
     } else this.clientRevisions.of('a2a', context.call.dialect).add();
   }
@@ -150,14 +160,39 @@ export class CallMetrics implements CallObserver {
 
   private row(protocol: 'mcp' | 'a2a', method: string, server: string | undefined): Row {
     const known = METHODS.has(method) || protocol === 'a2a' ? method : OTHER;
-    const key = `${known} ${server ?? ''}`;
-    const row = this.rows.get(key);
+    const row = this.rows.get(server)?.get(known);
     if (row) return row;
-    const made: Row = { duration: this.durations.of(protocol, known, this.upstream(server)), outcomes: new Map() };
     // Servers come and go while the gateway runs.
-    if (this.rows.size >= MOST_ROWS) this.rows.clear();
-    this.rows.set(key, made);
+    if (this.rowCount >= MOST_ROWS) {
+      this.rows.clear();
+      this.rowCount = 0;
+    }
+    let ofServer = this.rows.get(server);
+    if (!ofServer) {
+      ofServer = new Map();
+      this.rows.set(server, ofServer);
+    }
+    const duration = this.durations.of(protocol, known, this.upstream(server));
+    const made: Row = { duration, outcomes: new Map(), tools: new Map() };
+    ofServer.set(known, made);
+    this.rowCount++;
     return made;
+  }
+
+  private toolSeries({ tools }: Row, server: string, name: string, outcome: string): CounterSeries {
+    let outcomes = tools.get(name);
+    if (!outcomes) {
+      outcomes = new Map();
+      // Tools come and go too.
+      if (tools.size >= MOST_TOOLS) tools.clear();
+      tools.set(name, outcomes);
+    }
+    let series = outcomes.get(outcome);
+    if (!series) {
+      series = this.tools.of(...this.tool(server, name), outcome);
+      outcomes.set(outcome, series);
+    }
+    return series;
   }
 
   private method({ protocol, method }: CallContext): string {
@@ -181,6 +216,15 @@ export class CallMetrics implements CallObserver {
 
 const MOST_ROWS = 10_000;
 const MOST_NAME = 128;
+
+function countRevision(known: Map<string, CounterSeries>, counter: Counter, revision: string): void {
+  let series = known.get(revision);
+  if (!series) {
+    series = counter.of('mcp', revision);
+    known.set(revision, series);
+  }
+  series.add();
+}
 
 /** The name, or `other` if the set is full and lacks it. */
 function within(known: Set<string>, name: string, most: number): string {

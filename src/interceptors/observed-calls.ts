@@ -10,6 +10,7 @@ export class EndedCall {
   readonly ms: number;
   /** The fields of the log line, built by the first observer that needs them. */
   line: Readonly<Record<string, unknown>> | undefined;
+  private size: number | undefined;
 
   constructor(
     readonly context: CallContext,
@@ -35,7 +36,9 @@ export class EndedCall {
   /** The size of an MCP result. */
   get bytes(): number | undefined {
     const { result } = this;
-    return result?.kind === 'complete' ? result.result.size : undefined;
+    if (result?.kind !== 'complete') return undefined;
+    this.size ??= result.result.size;
+    return this.size;
   }
 }
 
@@ -85,7 +88,9 @@ export function observed(given: readonly (CallObserver | undefined)[]): Intercep
     if (context.caller.principal === GATEWAY.principal) return next(context);
     // A message to an agent that is part of another call of the same caller, which is observed.
     if (context.protocol === 'a2a' && context.call.nested) return next(context);
-    if (!observers.some((observer) => observer.active())) return next(context);
+    let wanted = false;
+    for (const observer of observers) wanted ||= observer.active();
+    if (!wanted) return next(context);
     for (const observer of observers) observer.began?.(context);
     return run(context, next, end, fail);
   };

@@ -26,7 +26,7 @@ export interface RatesOptions {
   readonly now: () => number;
   /** The number of replicas. */
   readonly replicas: () => number;
-  /** Called when the shared counter is away. */
+  /** Called when the shared counter is unavailable. */
   readonly away: (error: unknown) => void;
   /** The refusal of every call while the gateway is overloaded. */
   readonly overloaded: () => ProtocolError | undefined;
@@ -38,7 +38,7 @@ export function rates(options: RatesOptions): Interceptor {
   return (context, next) => {
     const { caller, call } = context;
     if (caller.principal === GATEWAY.principal) return next(context);
-    // A call within another one counted when that one began, except for the server that it reaches.
+    // A call within another call was counted with the outer call, except for the limits of the server that it reaches.
     if (call.nested && context.protocol === 'a2a') return next(context);
     if (!call.nested) {
       const refusal = options.overloaded();

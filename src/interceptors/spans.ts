@@ -17,7 +17,50 @@ interface End {
   readonly left?: boolean;
 }
 
-type Finish = (end: End) => CallResult | undefined;
+/** The span of a call toward its client. Most are not exported and have no children that are: the id is made when read. */
+class ServerSpan implements SpanReference {
+  private id: string | undefined;
+
+  constructor(
+    readonly traceId: string,
+    readonly sampled: boolean,
+    readonly state: string | undefined,
+  ) {}
+
+  get spanId(): string {
+    this.id ??= newSpanId();
+    return this.id;
+  }
+}
+
+/** A span whose call runs, and the facts from which the exported span is built at its end. */
+class OpenSpan {
+  /** The end of a span that is exported only if its call fails. */
+  private end: End | undefined;
+  private ended = 0;
+
+  constructor(
+    readonly context: CallContext,
+    readonly kind: 'server' | 'client',
+    readonly span: SpanReference,
+    readonly parent: SpanReference | undefined,
+    readonly began: number,
+    readonly link: SpanReference | undefined,
+  ) {}
+
+  keep(end: End): void {
+    this.end = end;
+    this.ended = performance.now();
+  }
+
+  exportKept(tracing: Tracing): void {
+    const { context, end, ended } = this;
+    if (end) tracing.finished(spanOf(this, end, errorType(context, end, false), ended));
+  }
+}
+
+/** Takes the end of a span; returns the result of the call, if there is one. */
+type Finish = (open: OpenSpan, end: End) => CallResult | undefined;
 
 /**
  * The span toward the client, around all other steps. Its parent is the span of the client, or for a later round of a
@@ -25,93 +68,93 @@ type Finish = (end: End) => CallResult | undefined;
  */
 export function serverSpans(tracing: Tracing | undefined): Interceptor | undefined {
   if (!tracing) return undefined;
+  const finish: Finish = (open, end) => {
+    const { context, span } = open;
+    const type = errorType(context, end, span.sampled);
+    if (span.sampled || (type !== undefined && tracing.exportErrors)) {
+      tracing.finished(spanOf(open, end, type, performance.now()));
+      // The spans toward the server were kept until the outcome was known.
+      for (const child of (context.notes.unsampled as OpenSpan[] | undefined) ?? []) child.exportKept(tracing);
+    }
+    return withTrace(end.result, span);
+  };
   return (context, next) => {
     if (context.caller.principal === GATEWAY.principal) return next(context);
     // A message to an agent that is part of another call of the same caller, which has a span.
     if (context.protocol === 'a2a' && context.call.nested) return next(context);
-    const began = context.began;
     const { parent, link } = parents(context);
     const traceId = parent?.traceId ?? newTraceId();
-    const span: SpanReference = {
-      traceId,
-      spanId: newSpanId(),
-      sampled: tracing.sampled(traceId, parent?.sampled),
-      ...(parent?.state !== undefined && { state: parent.state }),
-    };
-    const { notes } = context;
-    notes.traceId = traceId;
-    notes.span = span;
-    return around(context, next, (end) => {
-      const type = errorType(context, end, span.sampled);
-      if (span.sampled || (type !== undefined && tracing.exportErrors)) {
-        const given = spanOf(context, 'server', span, parent, began, end, type);
-        tracing.finished({ ...given, links: link ? [link] : [] });
-        // The spans toward the server were kept until the outcome was known.
-        if (!span.sampled) for (const child of notes.unsampled ?? []) tracing.finished(child() as FinishedSpan);
-      }
-      return withTrace(end.result, span);
-    });
+    const span = new ServerSpan(traceId, tracing.sampled(traceId, parent?.sampled), parent?.state);
+    context.notes.span = span;
+    return around(new OpenSpan(context, 'server', span, parent, context.began, link), context, next, finish);
   };
 }
 
 /** The span toward the server or agent, next to it. The upstream gets it as its parent. */
 export function clientSpans(tracing: Tracing | undefined): Interceptor | undefined {
   if (!tracing) return undefined;
+  const finish: Finish = (open, end) => {
+    const { context, span } = open;
+    const { notes } = context;
+    if (span.sampled) tracing.finished(spanOf(open, end, errorType(context, end, true), performance.now()));
+    else if (notes.span && tracing.exportErrors) {
+      open.keep(end);
+      if (!notes.unsampled) notes.unsampled = [open];
+      else if (notes.unsampled.length < MOST_KEPT) notes.unsampled.push(open);
+    }
+    return end.result;
+  };
   return (context, next) => {
     const { target, notes } = context;
     if (!target || target.kind === 'catalog') return next(context);
     const parent = notes.span ?? (hasTrace(context) ? readTrace(context.trace) : undefined);
     if (!parent) return next(context);
-    const span: SpanReference = { ...parent, spanId: newSpanId() };
-    const began = performance.now();
-    const sent = context.withTrace(writeTrace(span));
-    return around(sent, next, (end) => {
-      const type = errorType(context, end, span.sampled);
-      const given = (): FinishedSpan => spanOf(context, 'client', span, parent, began, end, type);
-      if (span.sampled) tracing.finished(given());
-      else if (notes.span && tracing.exportErrors) {
-        const ended = performance.now();
-        notes.unsampled ??= [];
-        if (notes.unsampled.length < MOST_KEPT) notes.unsampled.push(() => ({ ...given(), ended }));
-      }
-      return end.result;
-    });
+    const { traceId, sampled, state } = parent;
+    const span: SpanReference = { traceId, spanId: newSpanId(), sampled, state };
+    const open = new OpenSpan(context, 'client', span, parent, performance.now(), undefined);
+    return around(open, context.withTrace(writeTrace(span)), next, finish);
   };
 }
 
 /** Spans that one unsampled call keeps until its outcome is known. */
 const MOST_KEPT = 8;
 
+const NO_PARENTS = { parent: undefined, link: undefined };
+
 /** The parent of a call's span, and the span of the client if the parent is that of an earlier round. */
 function parents(context: CallContext): { parent: SpanReference | undefined; link: SpanReference | undefined } {
   const given = hasTrace(context) ? readTrace(context.trace) : undefined;
   const earlier = context.earlierTrace;
   const first = earlier === undefined ? undefined : readTrace({ traceparent: earlier });
-  if (!first) return { parent: given, link: undefined };
+  if (!first) return given ? { parent: given, link: undefined } : NO_PARENTS;
   return { parent: first, link: given && given.spanId !== first.spanId ? given : undefined };
 }
 
-function around(context: CallContext, next: Next, finish: Finish): ReturnType<Next> {
-  const end = (result: CallResult): CallResult => {
-    if (result.kind !== 'stream') return finish({ result }) ?? result;
-    const events = counted(result.events, (over, count) => {
-      if (typeof over === 'string') finish({ result, events: count, left: over === 'left' });
-      else finish({ error: over, events: count });
-    });
-    return { ...result, events };
-  };
+function around(open: OpenSpan, context: CallContext, next: Next, finish: Finish): ReturnType<Next> {
   let result: ReturnType<Next>;
   try {
     result = next(context);
   } catch (error) {
-    finish({ error });
+    finish(open, { error });
     throw error;
   }
-  if (!(result instanceof Promise)) return end(result);
-  return result.then(end, (error: unknown) => {
-    finish({ error });
-    throw error;
+  if (!(result instanceof Promise)) return ended(open, result, finish);
+  return result.then(
+    (given) => ended(open, given, finish),
+    (error: unknown) => {
+      finish(open, { error });
+      throw error;
+    },
+  );
+}
+
+function ended(open: OpenSpan, result: CallResult, finish: Finish): CallResult {
+  if (result.kind !== 'stream') return finish(open, { result }) ?? result;
+  const events = counted(result.events, (over, count) => {
+    if (typeof over === 'string') finish(open, { result, events: count, left: over === 'left' });
+    else finish(open, { error: over, events: count });
   });
+  return { ...result, events };
 }
 
 /** The state of a question contains the trace, so that the next round continues it, on whatever replica. */
@@ -132,27 +175,24 @@ function errorType(context: CallContext, { result, error }: End, exported: boole
 }
 
 function spanOf(
-  context: CallContext,
-  kind: 'server' | 'client',
-  { traceId, spanId, state }: SpanReference,
-  parent: SpanReference | undefined,
-  began: number,
+  { context, kind, span, parent, began, link }: OpenSpan,
   end: End,
   error: string | undefined,
+  ended: number,
 ): FinishedSpan {
   const { target } = context;
   const named = target && (target.kind === 'tool' || target.kind === 'prompt' || target.kind === 'agent');
   return {
     name: spanName(bounded(context.method, MOST_NAME), named ? targetName(target) : undefined),
     kind,
-    traceId,
-    spanId,
-    state,
+    traceId: span.traceId,
+    spanId: span.spanId,
+    state: span.state,
     parent: parent?.spanId,
     remoteParent: kind === 'server',
-    links: [],
+    links: link ? [link] : [],
     began,
-    ended: performance.now(),
+    ended,
     attributes: { ...attributesOf(context, kind, end), ...(error !== undefined && { [A.errorType]: error }) },
     error,
   };
@@ -170,6 +210,8 @@ function attributesOf(context: CallContext, kind: 'server' | 'client', end: End)
     if (call.id !== undefined) attributes[A.rpcId] = bounded(String(call.id), MOST_NAME);
   }
   if (failure instanceof UpstreamRpcError) attributes[A.rpcStatus] = String(failure.code);
+  if (failure !== undefined) attributes[A.outcome] = 'error';
+  else if (result) attributes[A.outcome] = result.kind;
   if (context.protocol === 'mcp') {
     attributes[A.method] = bounded(context.method, MOST_NAME);
     attributes[A.success] = failure === undefined;
@@ -177,7 +219,6 @@ function attributesOf(context: CallContext, kind: 'server' | 'client', end: End)
       attributes[A.revision] = caller.revision.date;
       attributes[A.transport] = context.call.header ? 'tcp' : 'pipe';
     }
-    if (result) attributes[A.outcome] = result.kind;
     if (target?.server !== undefined) attributes[A.server] = target.server;
     if (target?.kind === 'tool') {
       attributes[A.tool] = targetName(target);
@@ -192,6 +233,16 @@ function attributesOf(context: CallContext, kind: 'server' | 'client', end: End)
   if (events !== undefined) attributes[A.a2aEvents] = events;
   attributes[A.a2aStream] = events !== undefined;
   if (end.left) attributes[A.a2aLeft] = true;
+  const { route } = context.notes;
+  if (route && kind === 'server') {
+    attributes[A.routeWhy] = route.why;
+    if (route.skill !== undefined) attributes[A.routeSkill] = bounded(route.skill, MOST_NAME);
+    if (route.unsure !== undefined) attributes[A.routeUnsure] = route.unsure;
+    if (route.next) {
+      attributes[A.routeNext] = bounded(route.next.agent, MOST_NAME);
+      attributes[A.routeNextScore] = route.next.score;
+    }
+  }
   if (target?.kind === 'agent') {
     attributes[A.a2aAgent] = targetName(target);
     attributes[A.agent] = targetName(target);

@@ -13,7 +13,8 @@ const TRACEPARENT = /^[\da-f]{2}-([\da-f]{32})-[\da-f]{16}-[\da-f]{2}/;
 
 /** The id of the trace that a call belongs to: the trace of the gateway, otherwise that of the client. */
 export function traceIdOf(context: CallContext): string | undefined {
-  if (context.notes.traceId !== undefined) return context.notes.traceId;
+  const { span } = context.notes;
+  if (span) return span.traceId;
   const traceparent = hasTrace(context) ? context.trace?.traceparent : undefined;
   return traceparent === undefined ? undefined : TRACEPARENT.exec(traceparent)?.[1];
 }

@@ -4,6 +4,7 @@ import type { Caller, Cancellation } from '../core/caller.js';
 import { needsLogin, SIGN_IN_MARK, SIGN_IN_TOOL } from '../core/catalog/personal-servers.js';
 import { complete, type Outcome } from '../core/gateway.js';
 import type { Interceptor, Next } from '../core/pipeline.js';
+import type { AccountOf } from '../plugins/call-view.js';
 import { ProtocolError } from '../protocol/errors.js';
 import { RawObject } from '../protocol/jsonrpc/raw.js';
 import { INTERACTIVE_METHODS, isObject } from '../protocol/mcp/model.js';
@@ -65,9 +66,21 @@ export function upstreamLogin(logins: UpstreamLogins): Interceptor {
   return (context, next) => {
     const { target } = context;
     if (!target || target.kind === 'catalog') return next(context);
-    // An agent is also a server of the catalog, whose tools are its skills.
-    const upstream = UPSTREAMS.map((kind) => `${kind}:${target.server}`).find((each) => logins.isPersonal(each));
+    const upstream = personalUpstream(logins, target.server);
     return upstream === undefined ? next(context) : guarded(context, next, upstream);
+  };
+}
+
+/** An agent is also a server of the catalog, whose tools are its skills. */
+const personalUpstream = (logins: Pick<UpstreamLogins, 'isPersonal'>, name: string): string | undefined =>
+  UPSTREAMS.map((kind) => `${kind}:${name}`).find((each) => logins.isPersonal(each));
+
+/** The accounts of callers, of whom each has its own where users sign in. */
+export function accountsBy(logins: Pick<UpstreamLogins, 'isPersonal'>, accountOf: AccountOf): AccountOf {
+  return (principal, server) => {
+    const account = accountOf(principal, server);
+    const personal = server !== undefined && personalUpstream(logins, server) !== undefined;
+    return personal ? JSON.stringify([principal.key, account]) : account;
   };
 }
 

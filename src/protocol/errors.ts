@@ -98,6 +98,8 @@ export const ERRORS = {
   agent_not_found: row(-32602, -32602, -32601, 404, 404, 'NOT_FOUND'),
   a2a_gateway_disabled: row(-32601, -32601, -32601, 404, 404, 'NOT_FOUND'),
   mcp_gateway_disabled: row(-32601, -32601, -32601, 404, 404, 'NOT_FOUND'),
+  sse_transport_disabled: row(-32601, -32601, -32601, 404, 404, 'NOT_FOUND'),
+  sse_legacy_mode: row(-32601, -32601, -32601, 404, 404, 'NOT_FOUND'),
   loop_detected: row(-32603, -32603, -32603, 200, 508, 'FAILED_PRECONDITION'),
   header_mismatch: row(-32600, -32020, -32600, 400, 400, 'INVALID_ARGUMENT'),
   missing_capability: row(-32603, -32021, -32603, 200, 400, 'FAILED_PRECONDITION', { httpModern: 400 }),
@@ -124,6 +126,8 @@ export const ERRORS = {
   not_bridgeable: row(-32603, -32603, -32603, 200, 400, 'FAILED_PRECONDITION'),
   not_approved: row(-32603, -32603, -32603, 200, 403, 'PERMISSION_DENIED'),
   policy_denied: row(-32603, -32603, -32603, 200, 403, 'PERMISSION_DENIED'),
+  plugin_denied: row(-32603, -32603, -32603, 200, 403, 'PERMISSION_DENIED'),
+  plugin_failed: row(-32603, -32603, -32603, 200, 503, 'UNAVAILABLE'),
   cancelled: row(-32603, -32603, -32603, 200, 499, 'CANCELLED'),
   internal: row(-32603, -32603, -32603, 500, 500, 'INTERNAL'),
 } as const satisfies Record<string, ErrorRow>;
@@ -184,3 +188,7 @@ export class UpstreamRpcError extends Error {
     super(message);
   }
 }
+
+/** An error that the caller of a request gets, in contrast to a fault of the gateway. */
+export const isErrorOfCall = (error: unknown): error is ProtocolError | UpstreamRpcError =>
+  error instanceof ProtocolError || error instanceof UpstreamRpcError;

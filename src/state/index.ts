@@ -20,6 +20,9 @@ import { Outbox } from './stores/outbox.js';
 import { ParkedCalls } from './stores/parked.js';
 import { Pins } from './stores/pins.js';
 import { Registry } from './stores/registry.js';
+import { ReplicaChoices } from './stores/replica-choices.js';
+import { RoutingOutcomes } from './stores/routing-outcomes.js';
+import { Scores } from './stores/scores.js';
 import { Sessions } from './stores/sessions.js';
 import { SpentApprovals } from './stores/spent-approvals.js';
 import { Tasks } from './stores/tasks.js';
@@ -50,6 +53,9 @@ export { type Claimed, type DeadLetter, type Message, messageStatement, Outbox }
 export { ParkedCalls } from './stores/parked.js';
 export { type PinDetail, Pins } from './stores/pins.js';
 export { Registry, type RegistryRow } from './stores/registry.js';
+export { ReplicaChoices } from './stores/replica-choices.js';
+export { RoutingOutcomes } from './stores/routing-outcomes.js';
+export { type ScoreRow, Scores } from './stores/scores.js';
 export { Sessions } from './stores/sessions.js';
 export { SpentApprovals } from './stores/spent-approvals.js';
 export { Tasks } from './stores/tasks.js';
@@ -107,6 +113,7 @@ export interface State {
   readonly bus: Bus;
   readonly keyring: Keyring;
   readonly verdicts: Verdicts;
+  readonly scores: Scores;
   readonly registry: Registry;
   readonly pins: Pins;
   readonly sessions: Sessions;
@@ -124,6 +131,8 @@ export interface State {
   readonly vault: VaultRows;
   readonly upstreamLogins: UpstreamLogins;
   readonly upstreamClients: UpstreamClients;
+  readonly replicaChoices: ReplicaChoices;
+  readonly routingOutcomes: RoutingOutcomes;
   /** Queries the database and the bus; their own timeouts apply. */
   health(): Promise<Health>;
   close(): Promise<void>;
@@ -215,9 +224,12 @@ function assemble(db: Db, bus: Bus, keyring: Keyring, options: StateOptions): St
   const { pollMs, retention = {}, sweepMs = SWEEP_MS, log } = options;
   const { auditMs, deadDeliveriesMs } = retention;
   const envelope = new Envelope(keyring);
+  // Processes that share an embedded database get no hints of each other; a change is in effect within a second.
+  const registryPollMs = pollMs ?? (options.db === undefined ? EMBEDDED_POLL_MS : undefined);
   const stores = {
     verdicts: new Verdicts(db),
-    registry: new Registry(db, bus, { envelope, log, ...(pollMs !== undefined && { pollMs }) }),
+    scores: new Scores(db),
+    registry: new Registry(db, bus, { envelope, log, ...(registryPollMs !== undefined && { pollMs: registryPollMs }) }),
     pins: new Pins(db, bus, pollMs === undefined ? {} : { pollMs }),
     sessions: new Sessions(db),
     parked: new ParkedCalls(db),
@@ -238,12 +250,14 @@ function assemble(db: Db, bus: Bus, keyring: Keyring, options: StateOptions): St
     vault: new VaultRows(db, envelope),
     upstreamLogins: new UpstreamLogins(db, envelope),
     upstreamClients: new UpstreamClients(db, envelope),
+    replicaChoices: new ReplicaChoices(db),
+    routingOutcomes: new RoutingOutcomes(db, bus, pollMs === undefined ? {} : { pollMs }),
   };
   const { sessions, parked, tasks, spentApprovals, agentTasks, verdicts, outbox, audit } = stores;
-  const { oauthRecords, oauthRevocations, vault, upstreamLogins } = stores;
+  const { oauthRecords, oauthRevocations, vault, upstreamLogins, replicaChoices, scores, routingOutcomes } = stores;
   const expiring = [
     ...[sessions, parked, tasks, spentApprovals, agentTasks, verdicts, outbox, audit],
-    ...[oauthRecords, oauthRevocations, vault, upstreamLogins],
+    ...[oauthRecords, oauthRevocations, vault, upstreamLogins, replicaChoices, scores, routingOutcomes],
   ];
   const all = bus instanceof SqlBus ? [...expiring, ...bus.expiring] : expiring;
   const sweeper = sweepMs > 0 ? new Sweeper({ bus, stores: all, everyMs: sweepMs, log }) : undefined;

@@ -189,6 +189,37 @@ export const steps: readonly Step[] = [
         created_at BIGINT NOT NULL)`,
     ],
   },
+  {
+    v: 11,
+    statements: [
+      `CREATE TABLE scores (
+        evaluator TEXT NOT NULL, upstream TEXT NOT NULL, target TEXT NOT NULL, since BIGINT NOT NULL,
+        count BIGINT NOT NULL, total BIGINT NOT NULL, lowest BIGINT NOT NULL, lowest_request TEXT NOT NULL,
+        PRIMARY KEY (evaluator, upstream, target, since))`,
+      'CREATE INDEX scores_since ON scores (since)',
+    ],
+  },
+  {
+    v: 12,
+    statements: [
+      // A sample of the choices among equivalent servers and agents, with their probabilities and outcomes.
+      `CREATE TABLE replica_choices (
+        id TEXT PRIMARY KEY, pool TEXT NOT NULL, json TEXT NOT NULL, expires_at BIGINT NOT NULL)`,
+      'CREATE INDEX replica_choices_pool ON replica_choices (pool, id)',
+      'CREATE INDEX replica_choices_expires ON replica_choices (expires_at)',
+    ],
+  },
+  {
+    v: 13,
+    statements: [
+      // Successful calls after searches. Callers and searches are hashes; `terms` has stems.
+      `CREATE TABLE routing_outcomes (
+        caller TEXT NOT NULL, query BIGINT NOT NULL, server TEXT NOT NULL, tool TEXT NOT NULL, terms TEXT NOT NULL,
+        text TEXT, at BIGINT NOT NULL, rev BIGINT NOT NULL, PRIMARY KEY (caller, query, server, tool))`,
+      'CREATE INDEX routing_outcomes_rev ON routing_outcomes (rev)',
+      'CREATE INDEX routing_outcomes_at ON routing_outcomes (at)',
+    ],
+  },
 ];
 
 export interface MigrateOptions {

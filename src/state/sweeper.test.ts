@@ -72,7 +72,7 @@ describe.each(ENGINES)('expiry on %s', (engine) => {
     for (const id of live) expect(await sweeping.sessions.get(id)).toBeDefined();
   }, 120_000);
 
-  test('one replica of several sweeps, and another one takes over when it leaves', async () => {
+  test('S1-78: one replica of several sweeps, and another one takes over when it leaves', async () => {
     const b = await cluster.open();
     const made = { a: 0, b: 0 };
     const sweeper = ({ bus }: State, name: 'a' | 'b'): Sweeper => {

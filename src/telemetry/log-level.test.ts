@@ -29,10 +29,12 @@ test('a log that is at debug already stays there', () => {
 });
 
 test('SIGUSR2 switches the level until it is no longer followed', async () => {
-  const { log } = logAt('info');
-  const stop = followLevelSignal(log);
+  const { log, lines } = logAt('info');
+  const stop = followLevelSignal(new LogLevelSwitch(log));
   process.emit('SIGUSR2');
   expect(log.level).toBe('debug');
+  // The key level belongs to the log itself.
+  expect(lines[0]?.match(/"level"/g)).toHaveLength(1);
   stop();
   expect(process.listenerCount('SIGUSR2')).toBe(0);
 });

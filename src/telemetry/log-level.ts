@@ -29,15 +29,14 @@ export class LogLevelSwitch {
     this.before = undefined;
     // Written at the more verbose of both levels, so that the change is visible.
     const verbose = log.isLevelEnabled('info');
-    if (verbose) log.info({ level }, 'the level of the log changes');
+    if (verbose) log.info({ to: level }, 'the level of the log changes');
     log.level = level;
     if (!verbose && log.isLevelEnabled('info')) log.info({ to: level }, 'the level of the log changed');
   }
 }
 
 /** Toggles the level at SIGUSR2. Returns the function that stops it. */
-export function followLevelSignal(log: LeveledLog): () => void {
-  const levels = new LogLevelSwitch(log);
+export function followLevelSignal(levels: LogLevelSwitch): () => void {
   const toggle = (): void => levels.toggle();
   process.on('SIGUSR2', toggle);
   return () => process.off('SIGUSR2', toggle);

@@ -30,23 +30,41 @@ const destinations = new WeakMap<Logger, DestinationStream>();
 
 /** Lines are buffered for this many milliseconds, because one write per line would dominate the cost of the log. */
 const FLUSH_INTERVAL = 20;
-/** The buffer is written earlier if it holds this many bytes. */
-const FLUSH_BYTES = 8_192;
+/** The buffer is written earlier if it holds this many characters: each write wakes another thread. */
+const FLUSH_LENGTH = 65_536;
 
 type SonicBoom = ReturnType<typeof pino.destination>;
 
+/** Gathers lines before the destination gets them: the destination measures its whole buffer again for every write. */
 function buffered(destination: SonicBoom): DestinationStream {
+  let lines = '';
   let waiting = false;
-  const flush = (): void => {
+  const pass = (): void => {
+    const gathered = lines;
+    lines = '';
+    if (gathered !== '') destination.write(gathered);
+  };
+  const atInterval = (): void => {
     waiting = false;
-    destination.flush();
+    pass();
+  };
+  // The process calls these two functions when it ends.
+  const { flush, flushSync } = destination;
+  destination.flush = (...done) => {
+    pass();
+    flush.apply(destination, done);
+  };
+  destination.flushSync = () => {
+    pass();
+    flushSync.call(destination);
   };
   return {
     write(line) {
-      destination.write(line);
+      lines += line;
+      if (lines.length >= FLUSH_LENGTH) pass();
       if (waiting) return;
       waiting = true;
-      setTimeout(flush, FLUSH_INTERVAL).unref();
+      setTimeout(atInterval, FLUSH_INTERVAL).unref();
     },
   };
 }
@@ -80,7 +98,7 @@ export function callLog(log: Logger, settings: LogOptions, terminal = process.st
 const MAX_UNREAD = 8 * 1024 * 1024;
 
 function jsonDestination(): SonicBoom {
-  const destination = pino.destination({ fd: 2, sync: false, minLength: FLUSH_BYTES, maxLength: MAX_UNREAD });
+  const destination = pino.destination({ fd: 2, sync: false, maxLength: MAX_UNREAD });
   destination.on('error', (error: NodeJS.ErrnoException) => {
     // The terminal was closed for good. Waiting lines must neither end the process nor keep it alive.
     if (error.code === 'EIO')

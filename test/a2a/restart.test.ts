@@ -5,6 +5,7 @@ import { createServer, type Server } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { fileURLToPath } from 'node:url';
 import { type AgentCard, verifyAgentCardSignature } from '@a2a-js/sdk';
 import { importJWK, type JSONWebKeySet } from 'jose';
 import { expect, test } from 'vitest';
@@ -86,7 +87,13 @@ class LateReceiver {
 test('after a kill: acknowledged data is there, queued notifications are delivered, the key is the same (P1)', async () => {
   const data = await mkdtemp(join(tmpdir(), 'parley-a2a-'));
   const columns = COLUMNS.filter(({ name }) => name === 'one-rpc' || name === 'three-plain');
-  const testbed = await openTestbed(columns, {}, { data });
+  // An agent with other skills: the routing agent asks only if its agents differ.
+  const units = {
+    command: process.execPath,
+    args: [fileURLToPath(new URL('../../examples/units.mjs', import.meta.url))],
+  };
+  const settings = { servers: { units }, agents: { helper: { tools: ['units__*'] } } };
+  const testbed = await openTestbed(columns, settings, { data });
   const receiver = new LateReceiver();
   await receiver.listen();
   await receiver.close();

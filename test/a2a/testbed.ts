@@ -43,7 +43,7 @@ export interface ConnectOptions {
 
 export async function openTestbed(
   columns: readonly Column[],
-  settings: Readonly<Record<string, unknown>> = {},
+  { agents: others, ...settings }: Readonly<Record<string, unknown>> = {},
   options: GatewayOptions = {},
 ): Promise<Testbed> {
   const webhook = await startWebhook();
@@ -53,6 +53,7 @@ export async function openTestbed(
     agents: {
       ...Object.fromEntries(agents.map(({ column, url }) => [column.name, entry(url)])),
       [DOWN]: entry(`http://127.0.0.1:${await unusedPort()}`),
+      ...(others as object | undefined),
     },
     grpc: { listen: '127.0.0.1:0' },
     egress: { allowPrivate: true },
@@ -86,7 +87,8 @@ export async function openTestbed(
     agent: (column) => agents.find((one) => one.column.name === column.name)!,
     connect: (row, name, { token = ADA, extensions, headers } = {}) =>
       connectClient(row, {
-        url: base(name),
+        // gRPC of 0.3 has no tenant, so only the card of the routing agent has its address.
+        url: row.version === '0.3' && row.binding === 'grpc' ? `${gateway.url}/a2a` : base(name),
         headers: {
           ...(token !== '' && { authorization: `Bearer ${token}` }),
           ...(row.binding === 'grpc' && { 'x-parley-agent': name }),

@@ -47,9 +47,11 @@ function decisionTime(replicas: number): number {
     }
   };
   run(20_000);
-  const began = performance.now();
+  // The time of the processor: other programs of a busy machine do not count.
+  const began = process.cpuUsage();
   run(50_000);
-  return ((performance.now() - began) * 1_000) / 50_000;
+  const { user, system } = process.cpuUsage(began);
+  return (user + system) / 50_000;
 }
 
 console.log(`gap closed between round robin (0 %) and the oracle (100 %), ${seeds.length} seeds, 95 % intervals\n`);

@@ -4,6 +4,7 @@
  *
  *   npm run bench:state [-- --seconds 5] [--only sqlite]
  *   npm run bench:state -- --only expiry [--expired 1000000]
+ *   npm run bench:state -- --only servers [--servers 1000]
  */
 
 import { execFileSync } from 'node:child_process';
@@ -19,6 +20,7 @@ import { Exchange } from '../era-bridge/support/wire.js';
 import { startGateway } from '../support/gateway.js';
 import { startPostgres, startRedis } from '../support/services.js';
 import { benchExpiry } from './expiry.js';
+import { benchRegistrations } from './registrations.js';
 
 const { values } = parseArgs({
   options: {
@@ -26,6 +28,7 @@ const { values } = parseArgs({
     only: { type: 'string' },
     sessions: { type: 'string', default: '10000' },
     expired: { type: 'string', default: '100000' },
+    servers: { type: 'string', default: '1000' },
   },
 });
 const SECONDS = Number(values.seconds);
@@ -189,6 +192,7 @@ try {
     benchSessions(Number(values.sessions));
     await benchGatewaySessions(Number(values.sessions));
   }
+  if (wanted('servers')) await benchRegistrations(Number(values.servers));
   if (wanted('expiry')) await benchExpiry(Number(values.expired));
   console.log(
     `\n${'what'.padEnd(34)}${'writers'.padStart(7)}${'per s'.padStart(10)}${'p50 ms'.padStart(9)}${'p99 ms'.padStart(9)}${'loop p99 ms'.padStart(12)}${'fsync/s'.padStart(12)}`,

@@ -8,12 +8,39 @@ import { LoginBrowser } from '../support/login-browser.mjs';
 const MODERN = '2026-07-28';
 const SIGN_IN = 'sign_in';
 
-/** The settings `auth.oauth` of the gateway for a scenario. */
 /**
+ * The settings `auth` of the gateway for a scenario.
+ *
+ * @param {string} scenario
+ * @param {{ client_id?: string, client_secret?: string, private_key_pem?: string, signing_algorithm?: string }} context
+ * @param {string} server
+ */
+export async function authSettings(scenario, context, server) {
+  if (!scenario.startsWith('auth/client-credentials')) return { oauth: loginSettings(scenario, context) };
+  const { client_secret: clientSecret, private_key_pem: privateKey, signing_algorithm: algorithm } = context;
+  const proof = clientSecret ? { clientSecret } : { privateKey, algorithm };
+  return { clientCredentials: { issuer: await issuerOf(server), clientId: context.client_id, ...proof } };
+}
+
+/**
+ * The issuer, which the operator of a gateway with client credentials configures.
+ *
+ * @param {string} server
+ */
+async function issuerOf(server) {
+  const { origin, pathname } = new URL(server);
+  const metadata = await fetch(`${origin}/.well-known/oauth-protected-resource${pathname}`);
+  const { authorization_servers: issuers } = /** @type {{ authorization_servers: string[] }} */ (await metadata.json());
+  return issuers[0];
+}
+
+/**
+ * The settings `auth.oauth`.
+ *
  * @param {string} scenario
  * @param {{ client_id?: string, client_secret?: string }} context
  */
-export function loginSettings(scenario, context) {
+function loginSettings(scenario, context) {
   if (scenario === 'auth/basic-cimd')
     return { registration: 'metadata', clientId: 'https://conformance-test.local/client-metadata.json' };
   if (context.client_id !== undefined)

@@ -1,7 +1,8 @@
 /**
  * The official suite's `auth/*` scenarios, with the gateway as the OAuth client of the suite's server: every required
- * scenario of both revisions, and those for servers of 2025-03-26. Excluded: the extensions of the suite (client
- * credentials, DPoP and others), which no revision requires. A few run in `npm test`; `npm run test:conformance` runs all.
+ * scenario of both revisions, those for servers of 2025-03-26, and the extension for client credentials. Excluded: the
+ * extensions of the suite that no revision requires (DPoP, workload identity, identity assertions). A few scenarios run
+ * in `npm test`; `npm run test:conformance` runs all.
  */
 import { beforeAll, describe, expect, it } from 'vitest';
 import { describeFailures, isWhole, locateSuite, runClientScenario, type SpecVersion } from './run.js';
@@ -41,20 +42,27 @@ const NEWER = [
 /** Servers of the first revision with OAuth have no resource metadata, and perhaps no metadata at all. */
 const FIRST = ['2025-03-26-oauth-metadata-backcompat', '2025-03-26-oauth-endpoint-fallback'];
 
-const all: readonly { scenario: string; specVersion: SpecVersion }[] = [
+/** An extension: its scenarios have no revision. */
+const EXTENSION = ['client-credentials-basic', 'client-credentials-jwt'];
+
+const all: readonly { scenario: string; specVersion?: SpecVersion }[] = [
+  ...EXTENSION.map((name) => ({ scenario: `auth/${name}` })),
   ...FIRST.map((name) => ({ scenario: `auth/${name}`, specVersion: '2025-03-26' as const })),
   ...BOTH.map((name) => ({ scenario: `auth/${name}`, specVersion: '2025-11-25' as const })),
   ...[...BOTH, ...NEWER].map((name) => ({ scenario: `auth/${name}`, specVersion: '2026-07-28' as const })),
 ];
 
-/** The scenarios of `npm test`: one sign-in per revision, a step-up, and the confusion of two issuers. */
+/** The scenarios of `npm test`: one sign-in per revision, a step-up, the confusion of two issuers, a signed client. */
 const FEW = new Set([
+  'auth/client-credentials-jwt',
   '2025-11-25 auth/metadata-default',
   '2026-07-28 auth/metadata-default',
   '2026-07-28 auth/scope-step-up',
   '2026-07-28 auth/iss-wrong-issuer',
 ]);
-const scenarios = isWhole ? all : all.filter(({ scenario, specVersion }) => FEW.has(`${specVersion} ${scenario}`));
+const isOfFew = ({ scenario, specVersion }: (typeof all)[number]): boolean =>
+  FEW.has(specVersion ? `${specVersion} ${scenario}` : scenario);
+const scenarios = isWhole ? all : all.filter(isOfFew);
 
 beforeAll(locateSuite, 660_000);
 

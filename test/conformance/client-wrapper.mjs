@@ -13,7 +13,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
 import { fileURLToPath } from 'node:url';
-import { driveAuth, loginSettings } from './auth-driver.mjs';
+import { authSettings, driveAuth } from './auth-driver.mjs';
 import { drive } from './client-driver.mjs';
 
 const GATEWAY = fileURLToPath(new URL('../../bin/parley.js', import.meta.url));
@@ -60,7 +60,7 @@ async function startGateway(upstream) {
     JSON.stringify({
       listen,
       data: join(directory, 'data'),
-      servers: { suite: { url: upstream, ...(isAuth && { auth: { oauth: loginSettings(scenario, context) } }) } },
+      servers: { suite: { url: upstream, ...(isAuth && { auth: await authSettings(scenario, context, upstream) }) } },
       // The suite's authorization server is on this machine too.
       ...(isAuth && { egress: { allowPrivate: true } }),
     }),

@@ -25,7 +25,7 @@ afterAll(async () => {
 const extensionsAt = async (url: string): Promise<Record<string, unknown>> =>
   (await new ModernClient(url).request('server/discover')).result.capabilities.extensions;
 
-describe('an extension the gateway does not know', () => {
+describe('S1-08: an extension the gateway does not know', () => {
   test('is advertised at its server alone', async () => {
     expect((await extensionsAt(world.at('modern')))[SAY]).toEqual({ loud: true });
     expect((await extensionsAt(world.at('legacy')))[SAY]).toEqual({ loud: false });
@@ -51,7 +51,7 @@ describe('an extension the gateway does not know', () => {
     }
   });
 
-  test('declared by a client it reaches its server only', async () => {
+  test('S0-53: declared by a client it reaches its server only', async () => {
     const capabilities = { extensions: { [SAY]: { mine: 1 } } };
     await new ModernClient(world.at('modern'), capabilities).call('echo', { text: 'alone' });
     expect(modern.entries.at(-1)?.capabilities['extensions']).toEqual({ [SAY]: { mine: 1 } });

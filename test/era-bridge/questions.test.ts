@@ -52,7 +52,7 @@ async function converse(
   return { ended, questions: client.heard.filter(({ id }) => id !== undefined) };
 }
 
-describe('forms', () => {
+describe('S1-04: forms', () => {
   const choice = { size: 'l', count: 1, gift: false };
   const PLAINER = {
     type: 'object',
@@ -132,7 +132,7 @@ describe('forms', () => {
   });
 });
 
-describe('sampling', () => {
+describe('S0-50, S1-21: sampling', () => {
   const sampled = { role: 'assistant', model: 'm', content: { type: 'text', text: 'so it is' } };
   const TOOLS = [{ name: 't', inputSchema: { type: 'object' } }];
 
@@ -221,7 +221,7 @@ describe('sampling', () => {
     },
   );
 
-  test('a client of 2025-11-25 that declares tools is asked with them', async () => {
+  test('S1-07: a client of 2025-11-25 that declares tools is asked with them', async () => {
     const args = { key: 'tools', tools: TOOLS };
     for (const server of ['modern', 'legacy']) {
       const { questions } = await converse(
@@ -245,7 +245,7 @@ describe('sampling', () => {
   });
 });
 
-describe('a client without the capability', () => {
+describe('S0-24: a client without the capability', () => {
   test.each([
     ['modern', 'ask'],
     ['modern', 'sample'],
@@ -268,7 +268,7 @@ describe('a client without the capability', () => {
 });
 
 describe('roots', () => {
-  test('of a client of the handshake era reach a server of it, and so does word that they changed', async () => {
+  test('S1-20: of a client of the handshake era reach a server of it, and so does word that they changed', async () => {
     const client = await LegacyClient.open(world.at('legacy'), '2025-11-25', { roots: { listChanged: true } });
     const roots = [{ uri: 'file:///home/a', name: 'a' }];
     client.answer = () => ({ roots });
@@ -316,7 +316,7 @@ describe('roots', () => {
   });
 });
 
-describe('URL mode', () => {
+describe('S1-04: URL mode', () => {
   test('legacy server in the middle of a call, modern client: an entry without the id of another hop', async () => {
     const client = new ModernClient(world.at('legacy'), URLS);
     const parked = await client.call('visit', { key: 'v1' });

@@ -80,7 +80,7 @@ const token = tokenOf('alice');
 const open = (server: string, capabilities = FORM): Promise<LegacyClient> =>
   LegacyClient.open(world.at(server), '2025-11-25', capabilities, { token });
 
-describe.each(Object.entries(CASTS))('a client of 2025-11-25, and the server "%s"', (server, cast) => {
+describe.each(Object.entries(CASTS))('S1-06: a client of 2025-11-25, and the server "%s"', (server, cast) => {
   const create = async (client: LegacyClient, [name, args]: [string, object]): Promise<string> => {
     const created = await client.call(name, args as Record<string, unknown>, { task: { ttl: 60_000 } });
     expect(created.result?.task, JSON.stringify(created)).toMatchObject({ status: 'working', ttl: 60_000 });

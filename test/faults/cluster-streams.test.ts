@@ -85,7 +85,7 @@ describe.each(CASES)(`${CLIENTS} streaming clients of %i replicas over %s`, (cou
 
   const answers = ({ heard, id }: Streaming): Message[] => heard.filter((message) => message.id === id);
 
-  test('23: the serving replica is killed: 0 events lost, 0 duplicated, all resumed, each tool ran once', async () => {
+  test('23 S1-78: the serving replica is killed: 0 events lost, 0 duplicated, all resumed, each tool ran once', async () => {
     await startReplicas();
     const all = await streamAll('served', 40, b);
     await sleep(1_000);

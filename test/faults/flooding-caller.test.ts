@@ -13,7 +13,7 @@ const CALLS = 60;
 const p99 = (took: readonly number[]): number =>
   [...took].sort((a, b) => a - b)[Math.floor(took.length * 0.99)] ?? Number.NaN;
 
-test('S23: a caller that sends ten times its rate leaves the p99 of another under twice its base', async () => {
+test('S23: a caller that sends many times its rate leaves the p99 of another under twice its base', async () => {
   const server = await startItems('open');
   const gateway = await startGateway({
     log: { level: 'warn' },
@@ -24,7 +24,7 @@ test('S23: a caller that sends ten times its rate leaves the p99 of another unde
       ],
     },
     servers: { open: { url: server.url } },
-    limits: { rates: [{ per: ['caller'], requests: 100, interval: '1s', when: 'caller.subject == "ada"' }] },
+    limits: { rates: [{ per: ['caller'], requests: 20, interval: '1s', when: 'caller.subject == "ada"' }] },
   });
   const flood = fork(fileURLToPath(new URL('../policy/flooding-caller.mjs', import.meta.url)), [gateway.url, ADA]);
   try {

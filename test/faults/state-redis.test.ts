@@ -164,6 +164,34 @@ test('cut and black-holed: commands end in time, and missed wake-ups are repeate
   off();
 }, 30_000);
 
+test('a command that was lost on the way: the connection is replaced, because its answers belong to other commands', async () => {
+  await a.bus.incr('mine', 1, 60_000);
+  proxy.set({ blackHole: true });
+  const lost = Promise.allSettled([a.bus.incr('mine', 1, 60_000), a.bus.holder('l')]);
+  await sleep(50);
+  proxy.set({});
+  await lost;
+  // Frequent commands: the connections are never silent, and each command would get the answer of the next one.
+  const values: number[] = [];
+  const inOrder = (): boolean =>
+    values.length >= 20 && values.slice(-20).every((n, i, all) => i === 0 || n === all[i - 1]! + 1);
+  const traffic = setInterval(() => {
+    void a.bus.holder('l').catch(() => {});
+    void a.bus.incr('other', 1, 60_000).catch(() => {});
+  }, 60);
+  try {
+    await expect
+      .poll(async () => values.push(await a.bus.incr('mine', 1, 60_000).catch(() => -1)) && inOrder(), {
+        timeout: 15_000,
+        interval: 20,
+      })
+      .toBe(true);
+  } finally {
+    clearInterval(traffic);
+  }
+  await recovers(a);
+}, 30_000);
+
 test('down at the start: the gateway starts, and uses Redis once it is up', async () => {
   const port = await freePort();
   const state = await openState({ data, db: await postgres.createDatabase(), bus: `redis://127.0.0.1:${port}`, keys });

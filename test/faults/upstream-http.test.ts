@@ -267,7 +267,7 @@ describe('case 16: servers that cannot be reached', () => {
 });
 
 describe.each(ERAS)('case 17: a %s server that never answers', (era) => {
-  it('case 17: -32603 upstream_timeout, outcome unknown, and the server gets a cancellation', async () => {
+  it('case 17 S0-48 S1-34 S1-63: -32603 upstream_timeout, outcome unknown, and the server gets a cancellation', async () => {
     failure(await call(era, 'silent'), 'upstream_timeout', 'unknown');
     if (era === 'modern') await eventually(() => rogue.abandoned.includes('modern silent'), Boolean);
     else

@@ -60,7 +60,7 @@ const lastError = async (rig: Rig): Promise<string> => {
   return rows.map(({ error }) => error ?? '').join(';');
 };
 
-describe('a receiver that fails', () => {
+describe('S1-43: a receiver that fails', () => {
   test('S-52 G-51: 500s for an hour: delivered afterwards, in order, at least once, with the id of the first attempt', async () => {
     const receiver = await receive(status(500));
     // The schedule runs 5,000 times faster: 0 s, 5 s, 35 s, 2.5 min, 12.5 min, 42.5 min, and then two hours later.
@@ -308,7 +308,7 @@ describe('several receivers', () => {
 describe('names and addresses', () => {
   const settings = (port: number) => ({ allowPrivate: false, ports: [port] });
 
-  test('S-53: a name that resolves to a private address only at the time of connection is refused (DNS rebinding)', async () => {
+  test('S-53 S1-64: a name that resolves to a private address only at the time of connection is refused (DNS rebinding)', async () => {
     const receiver = await receive();
     const answers = [[{ address: '127.0.0.1', family: 4 }], [{ address: '::ffff:127.0.0.1', family: 6 }]];
     answers.push([...answers[0]!, { address: '93.184.215.14', family: 4 }]);
@@ -325,7 +325,7 @@ describe('names and addresses', () => {
     expect(await lastError(rig)).toMatch(/not allowed/);
   });
 
-  test('S-53: a private address is refused at registration', async () => {
+  test('S-53 S1-43: a private address is refused at registration', async () => {
     const rig = await open({ egress: settings(80) });
     for (const url of [
       'http://127.0.0.1/',

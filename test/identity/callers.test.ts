@@ -1,9 +1,11 @@
 /** API keys and access tokens of other issuers at a running gateway, over every transport. */
+import { once } from 'node:events';
 import { mkdtemp, readFile, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { Client, credentials, Metadata } from '@grpc/grpc-js';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { WebSocket } from 'ws';
 import { createApiKey, listApiKeys, type NewApiKey, revokeApiKeys } from '../../src/app/api-keys.js';
 import type { RunningGateway } from '../../src/app/running.js';
 import { startServe } from '../../src/app/serve.js';
@@ -75,7 +77,7 @@ const toolsOf = async (token: string): Promise<string[]> => {
 };
 
 describe('S17: API keys', () => {
-  test('identify a caller, are listed with their last use, and are not in the database', async () => {
+  test('S1-81: identify a caller, are listed with their last use, and are not in the database', async () => {
     const made = await key('ci');
     expect(made).toMatch(/^parley_[0-9A-Za-z]{49}$/);
     expect((await rpc('tools/list', {}, made)).status).toBe(200);
@@ -109,6 +111,34 @@ describe('S17: API keys', () => {
     expect(reply.status).toBe(200);
     await revokeApiKeys(config, 'listener');
     await expect(reply.text()).rejects.toThrow();
+  });
+
+  /** For each kind: opens a stream, and returns a promise of its end. */
+  const STREAMS: Readonly<Record<string, (token: string) => Promise<{ readonly ended: Promise<unknown> }>>> = {
+    'the stream of a session': async (token) => {
+      const { headers } = await ask(`${gateway.url}/mcp`, {
+        headers: { ...BOTH_TYPES, ...as(token) },
+        body: initializeBody('2025-11-25'),
+      });
+      return opened('/mcp', { 'mcp-session-id': String(headers['mcp-session-id']), ...as(token) });
+    },
+    'the live tail': (token) => opened('/api/v1/tail', as(token)),
+    'a WebSocket': async (token) => {
+      const socket = new WebSocket(`${gateway.url.replace('http', 'ws')}/ws`, { headers: as(token) });
+      await once(socket, 'open');
+      return { ended: once(socket, 'close').then(([code]) => expect(code).toBe(1008)) };
+    },
+  };
+  const opened = async (path: string, headers: Record<string, string>): Promise<{ ended: Promise<unknown> }> => {
+    const reply = await fetch(gateway.url + path, { headers: { accept: 'text/event-stream', ...headers } });
+    expect(reply.status).toBe(200);
+    return { ended: expect(reply.text()).rejects.toThrow() };
+  };
+  test.each(Object.keys(STREAMS))('S17: revoking a key ends %s', async (kind) => {
+    const name = `stream-${kind.replaceAll(' ', '-')}`;
+    const { ended } = await STREAMS[kind]!(await key(name));
+    await revokeApiKeys(config, name);
+    await ended;
   });
 
   test('a scope hides other servers like missing ones, in lists and calls, prompts and resources', async () => {
@@ -175,7 +205,7 @@ describe('S13: access tokens of another issuer', () => {
   const token = (claims: object = {}): Promise<string> =>
     issuer.token({ sub: 'eve', aud: `${gateway.url}/mcp`, scope: 'mcp:use', ...claims });
 
-  test('identify a caller at the endpoint that they are for', async () => {
+  test('S3-16: identify a caller at the endpoint that they are for', async () => {
     expect((await rpc('tools/list', {}, await token())).status).toBe(200);
     const foreign = await rpc('tools/list', {}, await token({ aud: 'https://elsewhere.example/mcp' }));
     expect(foreign.status).toBe(401);
@@ -219,7 +249,24 @@ describe('S13: access tokens of another issuer', () => {
     expect(await post({ ...session, ...as(await token()) })).toBe(404);
   });
 
-  test('S14: 401 and 403 name the metadata and the scopes', async () => {
+  test('S7: a token for one endpoint sends nothing into a stream of another endpoint', async () => {
+    const stop = new AbortController();
+    const whole = await token({ sub: 'fay', aud: gateway.url });
+    const reply = await fetch(`${gateway.url}/sse`, {
+      headers: { accept: 'text/event-stream', ...as(whole) },
+      signal: stop.signal,
+    });
+    const session = reply.headers.get('mcp-session-id')!;
+    const post = (path: string, bearer: string): Promise<Reply> =>
+      ask(`${gateway.url}${path}?sessionId=${session}`, { headers: as(bearer), body: initializeBody('2024-11-05') });
+    const part = await token({ sub: 'fay', aud: `${gateway.url}/mcp/one` });
+    expect((await post('/messages', part)).status).toBe(401);
+    expect((await post('/mcp/one/messages', part)).status).toBe(404);
+    expect((await post('/mcp/messages', whole)).status).toBe(202);
+    stop.abort();
+  });
+
+  test('S14 S1-03: 401 and 403 name the metadata and the scopes', async () => {
     const metadata = `${gateway.url}/.well-known/oauth-protected-resource/mcp`;
     const unknown = await ask(`${gateway.url}/mcp`, {
       body: modernBody('tools/list', {}),
@@ -253,7 +300,7 @@ describe('S13: access tokens of another issuer', () => {
     expect((await rpc('tools/call', call, TOKEN)).status).toBe(200);
   });
 
-  test('S14: the metadata is public, for the gateway and for every endpoint', async () => {
+  test('S14 S1-03: the metadata is public, for the gateway and for every endpoint', async () => {
     for (const endpoint of ['', '/mcp', '/mcp/one', '/one/mcp', '/sse', '/a2a', '/a2a/helper']) {
       const reply = await ask(`${gateway.url}/.well-known/oauth-protected-resource${endpoint}`, { method: 'GET' });
       expect([endpoint, reply.status, JSON.parse(reply.body)]).toMatchObject([

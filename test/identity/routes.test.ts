@@ -13,6 +13,7 @@ import { SILENT } from '../../src/telemetry/log.js';
 import { BOTH, modernBody, modernHeaders } from '../input/support/speak.js';
 import { ask } from '../input/support/wire.js';
 import { type CountedUpstream, startCountedAgent, startCountedServer } from '../pipeline/upstreams.js';
+import { freePort } from '../support/services.js';
 import { type Issuer, startIssuer } from './support.js';
 
 /** Routes without authentication, each with its reason. A new public route belongs here. */
@@ -26,7 +27,10 @@ const PUBLIC = [
   // The description of the API: the routes of the product, none of the configuration.
   /^\/(docs|docs\/style\.css|openapi\.json)$/,
   // OAuth metadata.
-  /^\/\.well-known\/oauth-/,
+  /^\/\.well-known\/(oauth-|openid-configuration$)/,
+  // The authorization server: clients and users come without a token, to get one.
+  /^\/oauth\/(authorize(\/\{uid\})?|token|register|revoke|jwks|callback|style\.css)$/,
+  /^\/oauth\/interaction\/\{uid\}(\/(login|elsewhere|consent|switch))?$/,
   // The pages on which users sign in at servers and agents: a sealed link admits the browser.
   /^\/connect\/(\{name\}|agents\/\{name\}|callback|client-metadata\.json|return)$/,
 ];
@@ -62,13 +66,13 @@ beforeAll(async () => {
   issuer = await startIssuer();
   upstreams = await Promise.all([startCountedServer(), startCountedAgent()]);
   const { config } = configFrom({
-    listen: '127.0.0.1:0',
+    listen: `127.0.0.1:${await freePort()}`,
     grpc: { listen: '127.0.0.1:0' },
     data: join(folder, 'data'),
     egress: { allowPrivate: true },
     servers: { one: { url: upstreams[0]!.url } },
     agents: { helper: { url: upstreams[1]!.url } },
-    auth: { keys: true, jwt: [{ issuer: issuer.url }] },
+    auth: { keys: true, jwt: [{ issuer: issuer.url }], builtin: { enabled: true } },
   });
   gateway = await startServe(config, { log: SILENT });
   await gateway.settled(10_000);

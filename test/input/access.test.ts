@@ -91,7 +91,7 @@ const GUARDED: readonly (readonly [method: string, path: string])[] = [
 const PUBLIC = ['/health', '/_health/live', '/_health/ready'];
 
 describe('tokens', () => {
-  it.each(GUARDED)('S2 S4-11 S2-21: %s %s without a token is 401', async (method, path) => {
+  it.each(GUARDED)('S2 S4-11 S2-21 S0-02 S2-23: %s %s without a token is 401', async (method, path) => {
     const reply = await ask(`${world.url}${path}`, { method, ...(method === 'POST' && { body: '{}' }) });
     expect(reply.status).toBe(401);
     expect(reply.headers['www-authenticate']).toMatch(/^Bearer realm=/);
@@ -166,7 +166,7 @@ describe('tokens', () => {
     }
   });
 
-  it('a known token is accepted in every era and at every endpoint', async () => {
+  it('S0-02, S3-13: a known token is accepted in every era and at every endpoint', async () => {
     expect(textOf((await modernCall(world.mcp, 'echo__echo', { text: 'in' }, { headers: as(ADA) })).json)).toBe('in');
     expect(
       (await modernCall(world.mcp, 'echo__echo', { text: 'in' }, { headers: { authorization: `bearer ${ADA}` } }))
@@ -193,7 +193,7 @@ describe('tokens', () => {
     expect((await session.request('ping')).status).toBe(200);
   });
 
-  it('S3 SSE: the messages of a stream are accepted from its own caller only', async () => {
+  it('S3 SSE S0-04: the messages of a stream are accepted from its own caller only', async () => {
     const stream = await SseClient.connect(`${world.url}/sse`, as(ADA));
     const stolen = await ask(stream.endpoint, { headers: as(BOB), body: initializeBody('2024-11-05') });
     expect(stolen.status).toBe(404);

@@ -18,7 +18,7 @@ const post = (body: string | Buffer, headers: Record<string, string> = {}) =>
 
 const PING = JSON.stringify({ jsonrpc: '2.0', id: 1, method: 'ping' });
 
-describe('case 1: a body that is not JSON', () => {
+describe('case 1 S0-48: a body that is not JSON', () => {
   it.each([
     ['text', Buffer.from('hello')],
     ['nothing', Buffer.alloc(0)],
@@ -76,7 +76,7 @@ describe('case 1: a body that is not JSON', () => {
   });
 });
 
-describe('case 2: JSON that is not JSON-RPC', () => {
+describe('case 2 S0-48 S2-18 S3-11: JSON that is not JSON-RPC', () => {
   const base = '"jsonrpc":"2.0"';
   it.each([
     ['a string', '"ping"'],
@@ -149,7 +149,7 @@ describe('case 3: batches', () => {
     expect(reply.json.error.code).toBe(-32600);
   });
 
-  it('case 3: a batch of modern requests is 400 and -32600 (BASE-09)', async () => {
+  it('case 3 S1-05: a batch of modern requests is 400 and -32600 (BASE-09)', async () => {
     const reply = await ask(world.mcp, {
       headers: modernHeaders('server/discover'),
       body: [modernBody('server/discover')],

@@ -101,7 +101,7 @@ const sseClient: Client = async (marker) => {
 const KINDS: readonly Client[] = [modernClient, modernStreaming, ...LEGACY.slice(1).map(sessionClient), sseClient];
 
 describe('S6: the same id for all clients', () => {
-  it(`S6: ${CLIENTS} clients of all eras and transports with id 0: each receives its own marker and no other`, async () => {
+  it(`S6 S0-13: ${CLIENTS} clients of all eras and transports with id 0: each receives its own marker and no other`, async () => {
     const markers = Array.from({ length: CLIENTS }, (_, n) => `<client-${n}>`);
     const heard = await Promise.all(markers.map((marker, n) => KINDS[n % KINDS.length]!(marker)));
     for (const [n, { answers, everything }] of heard.entries()) {
@@ -133,7 +133,7 @@ describe('S6: the same id for all clients', () => {
     }
   });
 
-  it('S6: ids of every type, in sequence over stdio', async () => {
+  it('S6 S2-24: ids of every type, in sequence over stdio', async () => {
     const folder = await mkdtemp(join(tmpdir(), 'parley-pipe-'));
     const file = join(folder, 'parley.json');
     await writeFile(file, JSON.stringify({ data: join(folder, 'data'), servers: { echo: { url: world.echo.url } } }));

@@ -177,6 +177,18 @@ describe('case 11: too many, too large or ambiguous headers', () => {
     );
     expect(upgrade.text).not.toContain(' 101 ');
   });
+
+  it.each(['websocket', 'h2c'])(
+    'case 11: a reset after a request for %s behind an open stream does no harm',
+    async (to) => {
+      const wire = await Wire.open(world.url);
+      wire.send('GET /sse HTTP/1.1\r\nHost: localhost\r\nAccept: text/event-stream\r\n\r\n');
+      wire.send(`GET /mcp HTTP/1.1\r\nHost: localhost\r\nConnection: Upgrade\r\nUpgrade: ${to}\r\n\r\n`);
+      while (!wire.text.includes('event: endpoint')) await sleep(20);
+      wire.socket.resetAndDestroy();
+      await sleep(200);
+    },
+  );
 });
 
 it('case 6: the maximum number of distinct keys in one request does not block others, and more are refused', async () => {

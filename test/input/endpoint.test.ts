@@ -42,7 +42,7 @@ it.each(['/sse', '/mcp/echo/sse'])('%s is the HTML page for clients that accept 
   });
 });
 
-describe.each(PATHS)('the methods of %s', (path) => {
+describe.each(PATHS)('S2-35: the methods of %s', (path) => {
   it('C-01.1 HM-12: GET with the modern version is 405, Allow: POST, with a JSON-RPC body', async () => {
     const reply = await ask(at(path), {
       method: 'GET',
@@ -122,7 +122,7 @@ describe.each(PATHS)('the methods of %s', (path) => {
     expect(reply.headers['content-type']).toBe('application/json');
   });
 
-  it.each(['PUT', 'PATCH', 'TRACE', 'PROPFIND'])('S2-19: %s is 405 with -32601 and Allow', async (method) => {
+  it.each(['PUT', 'PATCH', 'TRACE', 'PROPFIND'])('S2-19 S2-23: %s is 405 with -32601 and Allow', async (method) => {
     const reply = await ask(at(path), { method });
     expect(reply.status).toBe(405);
     expect(reply.json).toMatchObject({
@@ -136,7 +136,7 @@ describe.each(PATHS)('the methods of %s', (path) => {
     for (const allowed of ['GET', 'HEAD', 'POST', 'DELETE', 'OPTIONS']) expect(reply.headers.allow).toContain(allowed);
   });
 
-  it('S2-07..S2-11 C-16: OPTIONS is 200, empty, with the headers of a preflight', async () => {
+  it('S2-07 S2-08 S2-10 S2-11 C-16: OPTIONS is 200, empty, with the headers of a preflight', async () => {
     const reply = await ask(at(path), {
       method: 'OPTIONS',
       headers: { origin: 'http://localhost:3000', 'access-control-request-method': 'POST' },
@@ -158,7 +158,7 @@ describe.each(PATHS)('the methods of %s', (path) => {
       expect(reply.headers['access-control-allow-headers']).toContain(name);
   });
 
-  it('C-05 HL-15: DELETE ends a session; unknown is 404, missing 400, modern 405', async () => {
+  it('C-05 HL-15 S0-28 S1-28 S2-16: DELETE ends a session; unknown is 404, missing 400, modern 405', async () => {
     const session = await Session.open(at(path), '2025-11-25');
     const ended = await session.end();
     expect(ended.status).toBe(200);
@@ -171,7 +171,7 @@ describe.each(PATHS)('the methods of %s', (path) => {
     expect(asModern.headers.allow).toBeDefined();
   });
 
-  it('S2-04 S2-05 HL-16 C-02: an unsupported version in the header is 400, -32600, names it and the supported ones', async () => {
+  it('S2-04 S2-05 HL-16 C-02 S2-23: an unsupported version in the header is 400, -32600, names it and the supported ones', async () => {
     const check = (reply: { status: number; json: Message }): void => {
       expect(reply.status).toBe(400);
       expect(reply.json.id).toBeNull();
@@ -186,7 +186,7 @@ describe.each(PATHS)('the methods of %s', (path) => {
     check(await session.post({ jsonrpc: '2.0', id: 5, method: 'ping' }, { 'mcp-protocol-version': '2023-01-01' }));
   });
 
-  it('S2-06 C-02a LIFE-07: a whole session works here', async () => {
+  it('S2-06 C-02a LIFE-07 S0-19 S0-20 S1-01 S2-01 S2-31: a whole session works here', async () => {
     for (const version of LEGACY) {
       const session = await Session.open(at(path), version);
       expect(session.opening.json.result.protocolVersion).toBe(version);
@@ -274,7 +274,7 @@ describe('C-09: the response has a type that the client accepts', () => {
     return all;
   };
 
-  it('S4-10: a client that accepts only JSON gets one JSON object and no progress', async () => {
+  it('S4-10 S0-25 S1-13 S3-02: a client that accepts only JSON gets one JSON object and no progress', async () => {
     const reply = await ask(world.mcp, { headers: headers('application/json'), body });
     expect(reply.headers['content-type']).toBe('application/json');
     expect(textOf(JSON.parse(reply.body) as Message)).toBe('s');
@@ -286,7 +286,7 @@ describe('C-09: the response has a type that the client accepts', () => {
     expect(textOf(reply.json)).toBe('s');
   });
 
-  it('a client that accepts both gets a stream if there are messages before the response, which comes last (HM-05, HM-07, HM-09)', async () => {
+  it('S0-25: a client that accepts both gets a stream if there are messages before the response, which comes last (HM-05, HM-07, HM-09)', async () => {
     const reply = await ask(world.mcp, { headers: headers(BOTH), body });
     expect(reply.headers['content-type']).toBe('text/event-stream');
     expect(reply.headers['x-accel-buffering']).toBe('no');
@@ -300,7 +300,7 @@ describe('C-09: the response has a type that the client accepts', () => {
     expect(textOf(messages.at(-1)!)).toBe('s');
   });
 
-  it('a client that accepts only a stream gets a stream', async () => {
+  it('S0-25: a client that accepts only a stream gets a stream', async () => {
     const session = await Session.open(world.mcp, '2025-06-18');
     for (const reply of [
       await ask(world.mcp, { headers: headers('text/event-stream'), body }),
@@ -339,7 +339,7 @@ describe('C-09: the response has a type that the client accepts', () => {
   );
 
   it.each(['text/plain', 'application/x-www-form-urlencoded', 'application/jsonp', ''])(
-    'HL-19: a Content-Type of "%s" is 415',
+    'HL-19 S4-10: a Content-Type of "%s" is 415',
     async (type) => {
       const reply = await ask(world.mcp, {
         headers: { ...headers(BOTH), 'content-type': type },
@@ -364,7 +364,7 @@ describe('C-09: the response has a type that the client accepts', () => {
 
 describe('versions', () => {
   it.each(['2026-07-28', '2030-01-01', '2023-01-01'])(
-    'C-02a LIFE-07: initialize with %s is answered with the newest legacy revision',
+    'C-02a LIFE-07 S0-20: initialize with %s is answered with the newest legacy revision',
     async (version) => {
       const reply = await ask(world.mcp, { headers: { accept: BOTH }, body: initializeBody(version) });
       expect(reply.status).toBe(200);
@@ -374,7 +374,7 @@ describe('versions', () => {
   );
 
   it.each([[undefined], [null], [7], ['latest'], [''], [['2025-11-25']]])(
-    'C-02b LIFE-13: initialize with %j is -32602 with the supported versions',
+    'C-02b LIFE-13 S0-20: initialize with %j is -32602 with the supported versions',
     async (version) => {
       const reply = await ask(world.mcp, { headers: { accept: BOTH }, body: initializeBody(version, 'i') });
       expect(reply.json).toMatchObject({
@@ -385,7 +385,7 @@ describe('versions', () => {
     },
   );
 
-  it('C-02b: with mcp.versionNegotiation strict an unknown version is -32602', async () => {
+  it('C-02b S0-20: with mcp.versionNegotiation strict an unknown version is -32602', async () => {
     const reply = await ask(strict.mcp, { headers: { accept: BOTH }, body: initializeBody('2030-01-01') });
     expect(reply.json.error).toMatchObject({ code: -32602, data: { requested: '2030-01-01', supported: LEGACY } });
     const known = await ask(strict.mcp, { headers: { accept: BOTH }, body: initializeBody('2025-03-26') });
@@ -407,7 +407,7 @@ describe('versions', () => {
     expect(reply.json.error.code).toBe(-32022);
   });
 
-  it('C-03 S2-02: the response names the negotiated version, or the latest if there is none', async () => {
+  it('C-03 S2-02 S1-15: the response names the negotiated version, or the latest if there is none', async () => {
     const session = await Session.open(world.mcp, '2025-06-18');
     expect((await session.request('ping')).headers['mcp-protocol-version']).toBe('2025-06-18');
     expect((await modern(world.mcp, 'tools/list')).headers['mcp-protocol-version']).toBe(MODERN);
@@ -615,7 +615,7 @@ function modernBodyParams(): object {
   return (modernBody('x') as { params: object }).params;
 }
 
-it('C-05: session.clientTermination false makes DELETE 405 with Allow', async () => {
+it('C-05 S0-28: session.clientTermination false makes DELETE 405 with Allow', async () => {
   const session = await Session.open(strict.mcp, '2025-11-25');
   const reply = await session.end();
   expect(reply.status).toBe(405);

@@ -32,7 +32,7 @@ const ENDPOINTS = [
 describe.each(ENDPOINTS)('HTTP+SSE of 2024-11-05 at %s', (path, messages, tool) => {
   const connect = (): Promise<SseClient> => SseClient.connect(`${world.url}${path}`);
 
-  it('SSE-01: the first event is `endpoint` with a relative URI to post to', async () => {
+  it('SSE-01 S0-03 S3-04: the first event is `endpoint` with a relative URI to post to', async () => {
     const stream = await EventStream.open(`${world.url}${path}`, { headers: { accept: 'text/event-stream' } });
     expect(stream.status).toBe(200);
     expect(stream.res.headers['content-type']).toBe('text/event-stream');
@@ -44,7 +44,7 @@ describe.each(ENDPOINTS)('HTTP+SSE of 2024-11-05 at %s', (path, messages, tool) 
     stream.close();
   });
 
-  it('SSE-01 LIFE-02 LIFE-07: messages are posted there, 202, and answered as `message` events', async () => {
+  it('SSE-01 LIFE-02 LIFE-07 S0-04: messages are posted there, 202, and answered as `message` events', async () => {
     const client = await connect();
     const posted = await client.post(initializeBody('2024-11-05', 'i'));
     expect(posted.status).toBe(202);
@@ -77,7 +77,7 @@ describe.each(ENDPOINTS)('HTTP+SSE of 2024-11-05 at %s', (path, messages, tool) 
     client.close();
   });
 
-  it('BASE-04 BASE-06: ids are returned unchanged, notifications get no response', async () => {
+  it('BASE-04 BASE-06 S0-21 S2-24 S4-01: ids are returned unchanged, notifications get no response', async () => {
     const client = await connect();
     await client.initialize('2024-11-05');
     for (const id of [0, -1, 'x', '']) expect((await client.request('tools/list', {}, id)).id).toBe(id);
@@ -93,11 +93,14 @@ describe.each(ENDPOINTS)('HTTP+SSE of 2024-11-05 at %s', (path, messages, tool) 
 describe('HTTP+SSE in detail', () => {
   const connect = (): Promise<SseClient> => SseClient.connect(`${world.url}/sse`);
 
-  it.each(['2025-03-26', '2025-06-18', '2025-11-25'])('SSE-03: a client of %s may still use it', async (version) => {
-    const client = await connect();
-    expect((await client.initialize(version)).result.protocolVersion).toBe(version);
-    client.close();
-  });
+  it.each(['2025-03-26', '2025-06-18', '2025-11-25'])(
+    'SSE-03 S0-19: a client of %s may still use it',
+    async (version) => {
+      const client = await connect();
+      expect((await client.initialize(version)).result.protocolVersion).toBe(version);
+      client.close();
+    },
+  );
 
   it('GET only, and only for clients that accept a stream', async () => {
     const post = await ask(`${world.url}/sse`, { body: '{}' });
@@ -158,7 +161,7 @@ describe('HTTP+SSE in detail', () => {
     client.close();
   });
 
-  it('a session of HTTP+SSE exists only at its own endpoint and ends with its stream', async () => {
+  it('S0-05, S0-22: a session of HTTP+SSE exists only at its own endpoint and ends with its stream', async () => {
     const client = await connect();
     await client.initialize('2024-11-05');
     const id = new URL(client.endpoint).searchParams.get('sessionId')!;
@@ -206,7 +209,7 @@ describe('HTTP+SSE in detail', () => {
     client.close();
   });
 
-  it('a stream that is closed during the handshake leaves no session behind', async () => {
+  it('S1-30: a stream that is closed during the handshake leaves no session behind', async () => {
     // A slow server delays the handshake, because the gateway asks it for its capabilities.
     const slow = createServer((_, res) => setTimeout(() => res.writeHead(500).end(), 700)).listen(0, '127.0.0.1');
     await once(slow, 'listening');
@@ -229,7 +232,7 @@ describe('HTTP+SSE in detail', () => {
     slow.close();
   });
 
-  it('TOOL-04: a changed list is announced on the stream', async () => {
+  it('TOOL-04 S0-34: a changed list is announced on the stream', async () => {
     const client = await connect();
     await client.initialize('2024-11-05');
     await client.request('tools/list');
@@ -283,7 +286,7 @@ describe('members hidden from clients of 2024-11-05 and 2025-03-26', () => {
 });
 
 describe('Streamable HTTP of 2025-03-26', () => {
-  it('BASE-07 HL-03: a batch is answered with an array, or on a stream if messages come before the responses', async () => {
+  it('BASE-07 HL-03 S1-05 S2-25: a batch is answered with an array, or on a stream if messages come before the responses', async () => {
     const session = await Session.open(world.mcp, '2025-03-26');
     const plain = await session.post([{ jsonrpc: '2.0', id: 1, method: 'ping' }]);
     expect(Array.isArray(plain.json)).toBe(true);
@@ -359,7 +362,7 @@ describe('Streamable HTTP of 2025-03-26', () => {
     expect(reply.body).toContain('"message":"b x"');
   });
 
-  it('HL-17: it has no version header, and a header of another legacy revision is accepted', async () => {
+  it('HL-17 S2-01: it has no version header, and a header of another legacy revision is accepted', async () => {
     const session = await Session.open(world.mcp, '2025-03-26');
     expect(
       (await session.post({ jsonrpc: '2.0', id: 1, method: 'ping' }, { 'mcp-protocol-version': '2025-03-26' })).status,
@@ -407,7 +410,7 @@ describe('stdio of the older revisions', () => {
   }
 
   it.each(['2024-11-05', '2025-03-26'])(
-    'STD-01 STD-02 LIFE-02 STD-08: %s: one message per line, and the process ends with its input',
+    'STD-01 STD-02 LIFE-02 STD-08 S4-09: %s: one message per line, and the process ends with its input',
     async (version) => {
       const pipe = new Pipe();
       pipe.say({ jsonrpc: '2.0', id: 'early', method: 'tools/list' });
@@ -436,7 +439,7 @@ describe('stdio of the older revisions', () => {
     },
   );
 
-  it('C-08 STD-01: lines that are not JSON-RPC get an error and have no other effect', async () => {
+  it('C-08 STD-01 S4-09: lines that are not JSON-RPC get an error and have no other effect', async () => {
     const pipe = new Pipe();
     pipe.say('not json');
     expect((await pipe.heard(null)).error.code).toBe(-32700);

@@ -6,6 +6,9 @@ import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import type { RunningGateway } from '../../src/app/running.js';
 import { startServe } from '../../src/app/serve.js';
 import { configFrom } from '../../src/config/load.js';
+import { RESERVED_SERVERS } from '../../src/config/view-rules.js';
+import { ANYBODY } from '../../src/identity/authenticator.js';
+import { freePort } from '../support/services.js';
 import { type EchoServer, startEcho } from './support/echo.js';
 import { ask } from './support/wire.js';
 
@@ -30,19 +33,23 @@ let closed: RunningGateway;
 
 const silent = { debug: () => {}, info: () => {}, warn: () => {}, error: () => {} };
 
-const start = async (settings: object): Promise<RunningGateway> => {
+const start = async (settings: {
+  readonly auth?: object;
+  readonly [key: string]: unknown;
+}): Promise<RunningGateway> => {
   const { config } = configFrom(
     {
       listen: '127.0.0.1:0',
       servers: { echo: { url: echo.url } },
       agents: { desk: { tools: ['echo__*'] } },
+      ...settings,
       auth: {
         tokens: [
           { name: 'ada', token: USER },
           { name: 'root', token: ADMIN, admin: true },
         ],
+        ...settings.auth,
       },
-      ...settings,
     },
     { env: {} },
   );
@@ -52,7 +59,12 @@ const start = async (settings: object): Promise<RunningGateway> => {
 beforeAll(async () => {
   data = await mkdtemp(join(tmpdir(), 'parley-routes-'));
   echo = await startEcho();
-  gateway = await start({ data: join(data, 'on') });
+  gateway = await start({
+    listen: `127.0.0.1:${await freePort()}`,
+    data: join(data, 'on'),
+    mcp: { rawProxy: true },
+    auth: { builtin: { enabled: true } },
+  });
   closed = await start({ data: join(data, 'off'), mcp: { enabled: false }, a2a: { enabled: false } });
   await gateway.settled(5_000);
 });
@@ -68,16 +80,19 @@ function paths(): { readonly path: string; readonly url: string; readonly routes
   const all = new Map<string, Entry[]>();
   for (const route of gateway.routes) all.set(route.path, [...(all.get(route.path) ?? []), route]);
   return [...all].map(([path, routes]) => {
-    const sample = path.replace(/\{(\w+)\}/g, (_, name: string) => SAMPLES[name] ?? `${name}-1`);
+    const sample = path.replace(/\{(\w+)\*?\}/g, (_, name: string) => SAMPLES[name] ?? `${name}-1`);
     return { path, url: `${gateway.url}${sample}`, routes };
   });
 }
 
 /**
  * Routes with their own authentication: the callbacks of agents, which the sealed URL authorises
- * (`callback-endpoint.test.ts`), and the probes of orchestrators, which serve all callers alike.
+ * (`callback-endpoint.test.ts`).
  */
-const ownCallers = (routes: readonly Entry[]): boolean => routes[0]!.authenticator !== undefined;
+const ownCallers = ([first]: readonly Entry[]): boolean =>
+  first!.authenticator !== undefined && first!.authenticator !== ANYBODY;
+/** Routes at which every caller is anonymous: the probes of orchestrators, and the authorization server. */
+const anonymous = ([first]: readonly Entry[]): boolean => first!.authenticator === ANYBODY;
 
 const allowOf = (routes: readonly Entry[]): string =>
   [...routes.flatMap(({ method }) => (method === 'GET' ? ['GET', 'HEAD'] : [method])), 'OPTIONS'].join(', ');
@@ -97,7 +112,7 @@ function formatOf(body: string): string {
   if (value.type?.startsWith('urn:parley:error:') === true) return 'problem';
   if (value.jsonrpc === '2.0') return 'jsonrpc';
   if (typeof value.detail === 'object') return 'rest';
-  if (typeof value.error === 'string') return 'callback';
+  if (typeof value.error === 'string') return 'error_description' in value ? 'oauth' : 'callback';
   if (typeof value.error === 'object') return 'a2a-rest';
   return typeof value.code === 'number' ? 'a2a-rest-v1' : 'none';
 }
@@ -107,7 +122,12 @@ const expectedFormat = ({ errors: { name } }: Entry): string => EXPECTED[name] ?
 describe('every route', () => {
   it('uses the gateway’s authentication, except the callbacks of agents and the probes', () => {
     const own = new Set(paths().flatMap(({ path, routes }) => (ownCallers(routes) ? [path] : [])));
-    expect([...own].sort()).toEqual(['/_health/live', '/_health/ready', '/a2a/push/{address}']);
+    expect([...own]).toEqual(['/a2a/push/{address}']);
+    for (const { path, routes } of paths().filter((each) => anonymous(each.routes))) {
+      expect(path).toMatch(/^(\/_health\/(live|ready)|\/oauth\/[^/].*|\/\.well-known\/(oauth-|openid-).*)$/);
+      for (const { access } of routes) expect([path, access]).toEqual([path, 'public']);
+    }
+    expect(paths().filter(({ path }) => path.startsWith('/oauth/')).length).toBeGreaterThan(10);
   });
 
   it('is described in one line', () => {
@@ -154,7 +174,8 @@ describe('every route', () => {
       // A stream has no end, so only its head is checked here.
       const head = await ask(url, { method: 'HEAD', headers: as(ADMIN) });
       expect([path, head.body]).toEqual([path, '']);
-      expect([path, head.status]).not.toEqual([path, 405]);
+      // The raw proxy passes the status of the server on.
+      if (!path.startsWith('/mcp-proxy/')) expect([path, head.status]).not.toEqual([path, 405]);
       if (head.headers['content-type']?.startsWith('text/event-stream')) continue;
       const get = await ask(url, { method: 'GET', headers: as(ADMIN) });
       expect([path, head.status, head.headers['content-type']]).toEqual([
@@ -173,6 +194,17 @@ describe('every route', () => {
       expect([path, reply.headers['access-control-allow-methods']]).toEqual([path, methods]);
     }
   });
+});
+
+it('no server can have the name of a path that the gateway serves itself', () => {
+  const taken = gateway.routes.flatMap(({ path }) => {
+    // The paths of a server are /mcp/NAME and /NAME/mcp.
+    const below = /^\/mcp\/([\w-]+)$/.exec(path)?.[1];
+    const [, above, rest = ''] = /^\/([\w-]+)\/([^/]+)$/.exec(path) ?? [];
+    return [...(below === undefined ? [] : [below]), ...(above !== undefined && /^\{|^mcp$/.test(rest) ? [above] : [])];
+  });
+  // /mcp/mcp is the endpoint of a server of this name in both forms.
+  expect(new Set(taken.filter((name) => name !== 'mcp'))).toEqual(new Set(RESERVED_SERVERS.keys()));
 });
 
 describe('an unknown path', () => {
@@ -200,6 +232,26 @@ describe('an unknown path', () => {
 });
 
 describe('S1-58: a disabled protocol', () => {
+  it.each([
+    [true, true],
+    [true, false],
+    [false, true],
+    [false, false],
+  ])('S1-57: one program serves MCP (%s) and A2A (%s)', async (mcp, a2a) => {
+    const one = await start({ data: join(data, `${mcp}-${a2a}`), mcp: { enabled: mcp }, a2a: { enabled: a2a } });
+    try {
+      const tools = await ask(`${one.url}/mcp`, { method: 'GET', headers: as(USER) });
+      expect(tools.status).toBe(mcp ? 200 : 404);
+      if (!mcp) expect(tools.json.error.data.reason).toBe('mcp_gateway_disabled');
+      const card = await ask(`${one.url}/.well-known/agent-card.json`, { method: 'GET' });
+      expect(card.status).toBe(a2a ? 200 : 404);
+      if (!a2a) expect(card.body.toLowerCase()).toContain('a2a_gateway_disabled');
+      expect((await ask(`${one.url}/health`, { method: 'GET' })).status).toBe(200);
+    } finally {
+      await one.close();
+    }
+  });
+
   it.each([
     ['/', 'mcp_gateway_disabled'],
     ['/mcp', 'mcp_gateway_disabled'],

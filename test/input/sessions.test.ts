@@ -26,7 +26,7 @@ const open = (version: string, token = ADA, path = '/mcp'): Promise<Session> =>
   Session.open(`${world.url}${path}`, version, as(token));
 
 describe('the owner of a session', () => {
-  it('HL-12 C-04 S7: its id is created by the server, visible ASCII, long and unique', async () => {
+  it('HL-12 C-04 S7 S0-27 S1-16 S2-13 S2-14: its id is created by the server, visible ASCII, long and unique', async () => {
     const ids = new Set<string>();
     for (let i = 0; i < 20; i++) {
       const asked = await ask(world.mcp, {
@@ -47,7 +47,7 @@ describe('the owner of a session', () => {
     expect(ids.has('chosen-by-the-client')).toBe(false);
   });
 
-  it('HL-18 S3 S7: the session of one caller does not exist for another, on any method', async () => {
+  it('HL-18 S3 S7 S1-16: the session of one caller does not exist for another, on any method', async () => {
     const session = await open('2025-11-25');
     const stolen = { accept: BOTH, 'mcp-session-id': session.id, ...as(BOB) };
     const unknown = { ...stolen, 'mcp-session-id': 'made-up' };
@@ -77,7 +77,7 @@ describe('the owner of a session', () => {
     expect((await session.request('ping')).status).toBe(200);
   });
 
-  it('HL-14 S20: an id with one character changed, cut or added is unknown', async () => {
+  it('HL-14 S20 S0-27 S2-22: an id with one character changed, cut or added is unknown', async () => {
     const session = await open('2025-06-18');
     const { id } = session;
     const flip = (at: number): string => `${id.slice(0, at)}${id[at] === 'A' ? 'B' : 'A'}${id.slice(at + 1)}`;
@@ -95,6 +95,7 @@ describe('the owner of a session', () => {
         body: { jsonrpc: '2.0', id: 1, method: 'ping' },
       });
       expect(reply.status, wrong).toBe(404);
+      expect(reply.json.error.code).toBe(-32000);
     }
   });
 
@@ -108,7 +109,7 @@ describe('the owner of a session', () => {
     expect((await session.request('ping')).status).toBe(200);
   });
 
-  it('HL-13 C-04: a request without a session is 400, and no session is created for it', async () => {
+  it('HL-13 C-04 S0-27: a request without a session is 400, and no session is created for it', async () => {
     const reply = await ask(world.mcp, {
       headers: { accept: BOTH, ...as(ADA) },
       body: { jsonrpc: '2.0', id: 4, method: 'tools/list' },
@@ -154,7 +155,7 @@ describe.concurrent('the lifetime of a session', () => {
     expect((await session.request('ping')).status).toBe(200);
   });
 
-  it('C-05: DELETE cancels the running upstream calls and ends the streams', async () => {
+  it('C-05 S0-22: DELETE cancels the running upstream calls and ends the streams', async () => {
     const session = await open('2025-06-18');
     const stream = await session.listen();
     const call = session.stream('tools/call', { name: 'echo__wait', arguments: { text: 'deleted', ms: 20_000 } });
@@ -246,7 +247,7 @@ describe('streams', () => {
     third.close();
   });
 
-  it('HL-08 TOOL-04: unsolicited messages go to the GET stream only, and wait for it', async () => {
+  it('HL-08 TOOL-04 S0-26 S0-34 S2-17: unsolicited messages go to the GET stream only, and wait for it', async () => {
     const session = await open('2025-06-18');
     world.echo.announce();
     await sleep(600);
@@ -257,7 +258,7 @@ describe('streams', () => {
     stream.close();
   });
 
-  it('HL-09 HL-11 HLC-06 case 12: a lost POST stream is not a cancellation; GET with Last-Event-ID returns the rest once', async () => {
+  it('HL-09 HL-11 HLC-06 case 12 S1-17: a lost POST stream is not a cancellation; GET with Last-Event-ID returns the rest once', async () => {
     const session = await open('2025-11-25');
     const text = 'resumed';
     const stream = await session.stream('tools/call', {
@@ -380,19 +381,22 @@ describe('streams', () => {
 });
 
 describe('messages inside a session', () => {
-  it.each(LEGACY.slice(1))('HL-02 BASE-06: %s: notifications and responses are 202 and empty', async (version) => {
-    const session = await open(version);
-    for (const message of [
-      { jsonrpc: '2.0', method: 'notifications/cancelled', params: { requestId: 99 } },
-      { jsonrpc: '2.0', method: 'notifications/unknown' },
-      { jsonrpc: '2.0', id: 'nobody-asked', result: {} },
-      { jsonrpc: '2.0', id: 7, error: { code: 1, message: 'no' } },
-    ]) {
-      const reply = await session.post(message);
-      expect(reply.status).toBe(202);
-      expect(reply.body).toBe('');
-    }
-  });
+  it.each(LEGACY.slice(1))(
+    'HL-02 BASE-06 S0-21: %s: notifications and responses are 202 and empty',
+    async (version) => {
+      const session = await open(version);
+      for (const message of [
+        { jsonrpc: '2.0', method: 'notifications/cancelled', params: { requestId: 99 } },
+        { jsonrpc: '2.0', method: 'notifications/unknown' },
+        { jsonrpc: '2.0', id: 'nobody-asked', result: {} },
+        { jsonrpc: '2.0', id: 7, error: { code: 1, message: 'no' } },
+      ]) {
+        const reply = await session.post(message);
+        expect(reply.status).toBe(202);
+        expect(reply.body).toBe('');
+      }
+    },
+  );
 
   it.each([
     ['a string', 'abc'],
@@ -407,7 +411,7 @@ describe('messages inside a session', () => {
     expect((await session.request('no/such', undefined, id)).json.id).toBe(id);
   });
 
-  it('C-06 C-07: an unknown method is 200 and -32601, an unknown tool -32602, an unknown resource -32002', async () => {
+  it('C-06 C-07 S0-12 S0-37 S0-39 S0-48 S1-62 S4-14: an unknown method is 200 and -32601, an unknown tool -32602, an unknown resource -32002', async () => {
     const session = await open('2025-11-25');
     const method = await session.request('no/such');
     expect([method.status, method.json.error.code, method.json.error.data.reason]).toEqual([
@@ -441,7 +445,7 @@ describe('messages inside a session', () => {
     expect(reply.json.result.resultType).toBe('complete');
   });
 
-  it('CAN-01: notifications/cancelled ends the call upstream, without a response', async () => {
+  it('CAN-01 S1-18: notifications/cancelled ends the call upstream, without a response', async () => {
     const session = await open('2025-11-25');
     const call = await session.stream(
       'tools/call',

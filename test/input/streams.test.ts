@@ -19,9 +19,11 @@ import { startWorld, type World } from './support/world.js';
 let world: World;
 /** Opened first and checked later, because its ping takes a quarter of a minute. */
 let quiet: Promise<EventStream>;
+let quietSse: Promise<EventStream>;
 beforeAll(async () => {
   world = await startWorld();
   quiet = Session.open(world.mcp, '2025-06-18').then((session) => session.listen());
+  quietSse = EventStream.open(`${world.url}/sse`, { headers: { accept: 'text/event-stream' } });
 });
 afterAll(() => world.close());
 afterEach(() => world.wellBehaved());
@@ -125,7 +127,7 @@ describe('case 13: a client that stops reading', () => {
   });
 
   it('case 13: a message larger than that reaches a client that reads', async () => {
-    const stream = await streamed('echo__steps', { text: 'large', count: 3, size: 4_000_000, pause: 200 });
+    const stream = await streamed('echo__steps', { text: 'large', count: 3, size: 4_000_000, pause: 1_500 });
     const { result } = await stream.until<Message>(({ messages }) => messages.find(({ id }) => id !== undefined));
     expect(textOf({ result } as Message)).toBe('large');
     expect(stream.messages.filter(({ method }) => method === 'notifications/progress')).toHaveLength(3);
@@ -168,10 +170,11 @@ describe('case 13: a client that stops reading', () => {
 });
 
 describe('case 15: a client that vanished silently', () => {
-  it('case 15: streams are pinged with comments (HM-09)', async () => {
-    const stream = await quiet;
-    await stream.until(({ comments }) => comments.some((comment) => /^\s*ping \d+/.test(comment)), 20_000);
-    stream.close();
+  it('case 15 S0-05 S1-29: streams are pinged with comments (HM-09), those of HTTP+SSE too', async () => {
+    for (const stream of [await quiet, await quietSse]) {
+      await stream.until(({ comments }) => comments.some((comment) => /^\s*ping \d+/.test(comment)), 20_000);
+      stream.close();
+    }
   });
 
   it('case 15: behind a black hole neither the stream nor its session blocks others', async () => {

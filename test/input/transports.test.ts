@@ -132,7 +132,7 @@ describe.each([
   ['HTTP', http],
   ['HTTP+SSE', sse],
   ['WebSocket', webSocket],
-])('S3-15: MCP over %s', (name, open) => {
+])('S3-15 S0-29 S4-19: MCP over %s', (name, open) => {
   const key = `over ${name}`;
   let client: Connection;
   let next = 0;

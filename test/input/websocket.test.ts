@@ -261,6 +261,16 @@ describe('S3-15: a WebSocket', () => {
     );
   });
 
+  it('refuses a second request with the id of a running one, and more than 100 subscriptions', async () => {
+    const client = await open();
+    const listen = (id: number): void =>
+      client.send({ ...modernBody('subscriptions/listen', { notifications: {} }), id });
+    for (let id = 1; id <= 101; id++) listen(id);
+    expect((await client.reply(101)).error?.message).toContain('at most 100 subscriptions');
+    listen(1);
+    expect((await client.reply(1)).error?.message).toContain('id is running');
+  });
+
   it('of a gateway that stops ends after its running calls', async () => {
     const stopping = await startServe(configFrom(settings('stopping')).config, { log: SILENT });
     await stopping.settled(10_000);

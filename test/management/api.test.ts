@@ -39,6 +39,7 @@ const start = (): Promise<RunningGateway> =>
             { name: 'others', effect: 'allow', when: 'true' },
           ],
         },
+        views: { open: { servers: ['echo'] }, inner: { servers: ['hidden'] } },
         egress: { allowPrivate: true },
         timeouts: { drain: '1s' },
         auth: {
@@ -161,6 +162,13 @@ describe('access', () => {
     expect((await asUser('GET', '/api/v1/me')).body).toMatchObject({ caller: 'ada', admin: false });
   });
 
+  it('refuses bodies with too many levels before it parses them (P6)', async () => {
+    const deep = `{"name":"x","arguments":{"a":${'['.repeat(200_000)}${']'.repeat(200_000)}}}`;
+    const refused = await asUser('POST', '/api/v1/tools/call', deep);
+    expect(refused.status).toBe(400);
+    expect(JSON.stringify(refused.body)).toContain('levels');
+  });
+
   it('refuses an administrator whose key is restricted, so that it cannot widen itself', async () => {
     const made = await ask('POST', '/api/v1/keys', {
       name: 'part',
@@ -172,6 +180,15 @@ describe('access', () => {
     const part = (method: string, path: string, body?: unknown) => ask(method, path, body, {}, made.body.key);
     expect((await part('POST', '/api/v1/keys', { name: 'wide', roles: ['admin'], expires: '1h' })).status).toBe(403);
     expect((await part('GET', '/api/v1/audit')).status).toBe(403);
+    // The routes of LiteLLM and RouteIQ change the same registry.
+    const moved = { server_id: 'echo', url: 'https://elsewhere.example/mcp' };
+    expect((await part('PUT', '/v1/mcp/server', moved)).status).toBe(403);
+    expect((await part('DELETE', '/v1/mcp/server/echo')).status).toBe(403);
+    expect((await part('DELETE', '/llmrouter/mcp/servers/echo')).status).toBe(403);
+    expect((await part('POST', '/v1/agents', { agent_name: 'new', agent_card_params: {} })).status).toBe(403);
+    expect((await part('POST', '/mcp-rest/test/connection', { url: 'https://elsewhere.example/mcp' })).status).toBe(
+      403,
+    );
     expect((await part('GET', '/api/v1/servers')).body.items.map(({ name }: { name: string }) => name)).toEqual([
       'echo',
     ]);
@@ -265,13 +282,38 @@ describe('the other resources', () => {
     expect((await ask('GET', '/api/v1/audit/verify')).body.ok).toBe(true);
   });
 
-  it.each(['sessions', 'tasks', 'agent-tasks', 'parked', 'keys', 'pins', 'webhooks', 'replicas', 'agents', 'tools'])(
-    'lists %s',
-    async (name) => {
-      const { status, body } = await ask('GET', `/api/v1/${name}`);
-      expect([status, Array.isArray(body.items)]).toEqual([200, true]);
-    },
-  );
+  it.each([
+    'views',
+    'sessions',
+    'tasks',
+    'agent-tasks',
+    'parked',
+    'keys',
+    'pins',
+    'webhooks',
+    'replicas',
+    'agents',
+    'tools',
+  ])('lists %s', async (name) => {
+    const { status, body } = await ask('GET', `/api/v1/${name}`);
+    expect([status, Array.isArray(body.items)]).toEqual([200, true]);
+  });
+
+  it('shows a view to the callers that may use it, and its settings to administrators', async () => {
+    const full = await ask('GET', '/api/v1/views');
+    expect(full.body.items).toEqual([
+      expect.objectContaining({ name: 'inner', path: '/mcp/inner', servers: ['hidden'] }),
+      expect.objectContaining({
+        name: 'open',
+        servers: ['echo'],
+        settings: expect.objectContaining({ servers: ['echo'] }),
+      }),
+    ]);
+    expect((await asUser('GET', '/api/v1/views')).body.items).toEqual([{ name: 'open', path: '/mcp/open' }]);
+    expect((await asUser('GET', '/api/v1/views/OPEN')).body).toEqual({ name: 'open', path: '/mcp/open' });
+    const [hidden, absent] = [await asUser('GET', '/api/v1/views/inner'), await asUser('GET', '/api/v1/views/other')];
+    expect([hidden.status, hidden.body.detail.replace('inner', 'other')]).toEqual([404, absent.body.detail]);
+  });
 
   it('calls a tool as its caller, and shows policy and configuration without secrets', async () => {
     const { body: list } = await asUser('GET', '/api/v1/tools');

@@ -91,7 +91,7 @@ test('the hint selects its agent, and the answer names it', async () => {
   expect(result).toMatchObject({ task: { metadata: { [key!]: { agent: 'planner', why: 'hint' } } } });
 });
 
-test('an agent is called as a tool', async () => {
+test('S1-76: an agent is called as a tool', async () => {
   const { name, arguments: args } = CALL as { name: string; arguments: Json };
   const { result } = await callTool(`${gateway.url}/mcp`, name, args);
   expect(result).toMatchObject({ structuredContent: { state: 'completed', contextId: args['contextId'] } });
@@ -99,7 +99,7 @@ test('an agent is called as a tool', async () => {
   expect(params).toMatchObject({ message: { parts: [{ text: args['message'] }], contextId: args['contextId'] } });
 });
 
-test('a tool is called as an agent', async () => {
+test('S1-76: a tool is called as an agent', async () => {
   const { result } = await rpc(`${gateway.url}/a2a/desk`, 'SendMessage', { message: MESSAGE! }, V1);
   expect(result).toMatchObject({
     task: { status: { state: 'TASK_STATE_COMPLETED' }, artifacts: [{ parts: [{ text: 'sun' }] }] },

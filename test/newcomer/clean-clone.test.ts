@@ -158,7 +158,7 @@ describe('the curl lines of docs/clients.md and the README', () => {
     return JSON.parse(stdout);
   }
 
-  test('are three, and the README has the second', () => {
+  test('S3-20: are three, and the README has the second', () => {
     expect(lines).toHaveLength(3);
     expect(linesOf('README.md')).toEqual([lines[1]]);
   });

@@ -164,7 +164,7 @@ test('docs/compatibility.md shows the matrices as they were last generated', () 
   expect({ status, stderr: stderr.toString() }).toEqual({ status: 0, stderr: '' });
 });
 
-test('docs/troubleshooting.md explains every reason of an error, and no other', () => {
+test('S2-37: docs/troubleshooting.md explains every reason of an error, and no other', () => {
   const table = sectionOf(read('docs/troubleshooting.md'), 'Reasons in errors');
   const explained = [...table.matchAll(/^\| (`[^|]+) \|/gm)].flatMap(([, names]) => names!.match(/\w+/g) ?? []);
   expect(explained.sort()).toEqual(Object.keys(ERRORS).sort());

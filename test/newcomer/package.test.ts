@@ -25,6 +25,32 @@ const { version } = JSON.parse(readFileSync(path.join(ROOT, 'package.json'), 'ut
 const LIMIT = 600_000;
 const run = promisify(execFile);
 
+/** A plugin that compiles only if its types come from the package. */
+const PLUGIN = `import { API_VERSION, HOOKS, type Hook, type JsonObject, type Plugin } from 'parley/plugin';
+
+const first: Hook | undefined = HOOKS[0];
+const plugin: Plugin = {
+  apiVersion: API_VERSION,
+  onRequest({ method, caller }) {
+    return method === 'tools/call' && caller.roles.length === 0 ? { deny: 'Only for roles' } : undefined;
+  },
+  async onResponse(_call, { size, result }) {
+    const more: JsonObject = { ...result, first: first ?? null, size };
+    return { result: more };
+  },
+  onError: (_call, { message, data }) => ({ error: { message: message.toUpperCase(), ...(data && { data }) } }),
+  onEvent: () => ({ drop: true }),
+  onList: (_call, items) => ({ items: items.filter(({ name }) => name !== 'hidden') }),
+};
+export default plugin;
+
+export const wrong: Plugin = {
+  apiVersion: 1,
+  // @ts-expect-error A decision of another hook.
+  onRequest: () => ({ drop: true }),
+};
+`;
+
 let folder: string;
 let tarball: string;
 let files: string[];
@@ -63,6 +89,25 @@ describe('npm pack', () => {
     );
     expect(files).toEqual(expect.arrayContaining(wanted));
   });
+
+  test(
+    'has the types of plugins, without packages of types beside it',
+    async () => {
+      const project = path.join(folder, 'plugin');
+      const installed = path.join(project, 'node_modules', 'parley');
+      mkdirSync(installed, { recursive: true });
+      await run('tar', ['-xzf', tarball, '--strip-components=1', '-C', installed]);
+      writeFileSync(path.join(project, 'package.json'), '{ "private": true, "type": "module" }');
+      writeFileSync(path.join(project, 'plugin.ts'), PLUGIN);
+      const tsc = path.join(ROOT, 'node_modules', '.bin', 'tsc');
+      const options = ['--noEmit', '--strict', '--target', 'es2023', '--module', 'nodenext', '--types', ''];
+      const { stdout } = await run(tsc, [...options, 'plugin.ts'], { cwd: project, timeout: LIMIT }).catch(
+        (error: { stdout: string }) => error,
+      );
+      expect(stdout).toBe('');
+    },
+    LIMIT,
+  );
 
   test('ships neither tests nor sources', () => {
     const places = new Set(files.map((name) => name.split('/')[0]));

@@ -55,6 +55,7 @@ const IDENTIFIERS: Readonly<Record<string, string>> = {
   ownCall: 'gatewayCall',
   unlessCancelled: 'rejectOnCancel',
   firstContact: 'probeVersion',
+  FoundingVariable: 'OtherGatewayVariable',
 };
 
 /** Endings of identifiers, with the ending to use instead. `Parts` after a lower-case word is a part of a message. */

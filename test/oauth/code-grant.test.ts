@@ -27,7 +27,7 @@ async function code(change: Record<string, string | undefined> = {}) {
 }
 
 describe('metadata', () => {
-  test('AUR-01: RFC 8414 and OpenID documents name the issuer, PKCE S256, registration, and iss', async () => {
+  test('AUR-01 S0-46 S1-09: RFC 8414 and OpenID documents name the issuer, PKCE S256, registration, and iss', async () => {
     for (const path of ['/.well-known/oauth-authorization-server', '/.well-known/openid-configuration']) {
       expect(await json(path)).toMatchObject({
         issuer: gateway.url,
@@ -42,6 +42,25 @@ describe('metadata', () => {
         client_id_metadata_document_supported: true,
       });
     }
+  });
+
+  test('names only what the gateway serves', async () => {
+    const document = await json('/.well-known/oauth-authorization-server');
+    const { paths } = (await json('/openapi.json')) as { paths: object };
+    const endpoints = Object.entries(document).filter(([name]) => /_endpoint$|^jwks_uri$/.test(name));
+    expect(endpoints.length).toBeGreaterThanOrEqual(5);
+    for (const [name, url] of endpoints)
+      expect([name, Object.keys(paths)]).toEqual([name, expect.arrayContaining([new URL(String(url)).pathname])]);
+    expect(document).not.toHaveProperty('dpop_signing_alg_values_supported');
+    expect(document['response_modes_supported']).toEqual(['fragment', 'query']);
+  });
+
+  test('a response mode whose page could not run is refused, and the client is told', async () => {
+    const { back } = await code({ response_mode: 'form_post' });
+    expect(back.origin).toBe(new URL(REDIRECT_URI).origin);
+    expect(back.searchParams.get('error')).toBe('unsupported_response_mode');
+    const { back: other } = await code({ response_mode: 'fragment' });
+    expect(new URLSearchParams(other.hash.slice(1)).get('code')).toMatch(/^[\w-]{20,}$/);
   });
 
   test('S14: a call without a token is told where to get one', async () => {
@@ -139,7 +158,7 @@ describe('codes and tokens', () => {
     );
   });
 
-  test('S15: PKCE is required, with S256, and the verifier must fit', async () => {
+  test('S15 S0-47: PKCE is required, with S256, and the verifier must fit', async () => {
     const bare = await begin(gateway, { code_challenge: undefined, code_challenge_method: undefined });
     const plain = await begin(gateway, { code_challenge_method: 'plain' });
     for (const { url } of [bare, plain]) {
@@ -245,6 +264,10 @@ describe('registration', () => {
   test('a body over the limit is refused', async () => {
     const reply = await register(gateway, { client_name: 'x'.repeat(100_000) });
     expect(reply.status).toBe(413);
+    expect(await reply.json()).toEqual({
+      error: 'invalid_request',
+      error_description: 'The body exceeds 57344 bytes',
+    });
   });
 });
 

@@ -3,12 +3,14 @@
  * transport. The requests come from the method tables of `protocol/`: a method without parameters in this file fails
  * the test.
  */
+import { once } from 'node:events';
 import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { PassThrough } from 'node:stream';
 import { Client, credentials, Metadata } from '@grpc/grpc-js';
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test, vi } from 'vitest';
+import { WebSocket } from 'ws';
 import type { RunningGateway } from '../../src/app/running.js';
 import { startServe } from '../../src/app/serve.js';
 import { startStdio } from '../../src/app/stdio.js';
@@ -187,6 +189,7 @@ function paramsOf(method: string, taskId: string): JsonObject {
 describe.each([
   ['HTTP', modernHttp],
   ['stdio', modernStdio],
+  ['WebSocket', modernWebSocket],
 ] as const)('MCP in the newest revision over %s', (_, send) => {
   test.each(MODERN_METHODS)('%s is refused', async (method) => {
     const created = JSON.parse(await send('tools/call', PARAMS['tools/call']!, '/mcp')) as { result: JsonObject };
@@ -281,6 +284,35 @@ async function overSse(path: string): Promise<Handshaken> {
   };
 }
 
+async function overWebSocket(path: string): Promise<Handshaken> {
+  const socket = new WebSocket(`${gateway.url.replace('http', 'ws')}${path.replace('/mcp', '/ws')}`, 'mcp');
+  const waiting = new Map<unknown, (text: string) => void>();
+  socket.on('message', (data: Buffer) => {
+    const text = data.toString();
+    waiting.get((JSON.parse(text) as { id?: unknown }).id)?.(text);
+  });
+  await once(socket, 'open');
+  let id = 0;
+  return {
+    request: (method, params) => {
+      const own = ++id;
+      socket.send(JSON.stringify({ jsonrpc: '2.0', id: own, method, params }));
+      return new Promise<string>((resolve) => waiting.set(own, resolve));
+    },
+    close: async () => {
+      socket.close();
+      await once(socket, 'close');
+    },
+  };
+}
+
+async function modernWebSocket(method: string, params: JsonObject, path: string): Promise<string> {
+  const client = await overWebSocket(path);
+  const answer = await client.request(method, envelope(params));
+  await client.close();
+  return answer;
+}
+
 const initializing = (revision: string): JsonObject => ({
   protocolVersion: revision,
   capabilities: {},
@@ -288,7 +320,14 @@ const initializing = (revision: string): JsonObject => ({
 });
 
 const DATES = LEGACY.map(({ date }) => date);
-const SESSIONS = DATES.flatMap((date) => [['Streamable HTTP', date] as const, ['HTTP+SSE', date] as const]);
+const SESSIONS = DATES.flatMap(
+  (date) =>
+    [
+      ['Streamable HTTP', date],
+      ['HTTP+SSE', date],
+      ['WebSocket', date],
+    ] as const,
+);
 
 async function refusesEverything(client: Handshaken, revision: string, passesUnknown: boolean): Promise<void> {
   const created = JSON.parse(
@@ -316,7 +355,10 @@ async function refusesEverything(client: Handshaken, revision: string, passesUnk
 const dataOf = (text: string): string => /^data: ?(\{.*"id".*)$/m.exec(text)?.[1] ?? text;
 
 describe.each(SESSIONS)('MCP in a session over %s, revision %s', (transport, revision) => {
-  const open = (path: string) => (transport === 'HTTP+SSE' ? overSse(path) : overHttp(path, revision));
+  const open = (path: string): Promise<Handshaken> => {
+    if (transport === 'WebSocket') return overWebSocket(path);
+    return transport === 'HTTP+SSE' ? overSse(path) : overHttp(path, revision);
+  };
 
   test('initialize is refused', async () => {
     const client = await open('/mcp');
@@ -483,7 +525,7 @@ describe('A2A', () => {
  * The interceptor must refuse all others.
  */
 const LOCAL: ReadonlySet<string> = new Set([
-  // Without an upgrade, the answer is 426; messages on a WebSocket take the same path as those of stdio.
+  // Without an upgrade, the answer is 426; the tests above send messages on a WebSocket.
   'GET /ws',
   'GET /ws/{server}',
   'GET /health',

@@ -21,7 +21,7 @@ const times = async (count: number, ask: () => Promise<Answer>): Promise<Answer[
 const statuses = (answers: readonly Answer[]): number[] => answers.map(({ status }) => status);
 
 describe('S23: a rate', () => {
-  test('beyond its limit gives 429 with Retry-After, for this caller only', async () => {
+  test('S1-81, S2-32, S3-17: beyond its limit gives 429 with Retry-After, for this caller only', async () => {
     world = await startPolicyWorld({ limits: { rates: [{ per: ['caller'], requests: 3, interval: '1h' }] } });
     const answers = await times(5, () => call(ADA));
     expect(statuses(answers)).toEqual([200, 200, 200, 429, 429]);

@@ -153,7 +153,20 @@ describe('tasks', () => {
     expect(await send('tasks/get', { taskId })).toContain('"status"');
     expect(await send('tasks/result', { taskId })).toContain('done by open');
     expect(await send('tasks/list', {})).toContain(taskId);
+    const message = { messageId: 'm', role: 'ROLE_USER', parts: [{ text: 'wait' }] };
+    const managed = async (path: string): Promise<unknown[]> => {
+      const reply = await fetch(`${world.gateway.url}/api/v1/${path}`, { headers: { authorization: `Bearer ${BOB}` } });
+      return ((await reply.json()) as { items: unknown[] }).items;
+    };
+    await world.reload({ policy: { rules: [{ name: 'all', when: 'true', effect: 'allow' }] } });
+    await fetch(`${world.gateway.url}/a2a/openagent`, {
+      method: 'POST',
+      headers: { 'content-type': 'application/json', 'a2a-version': '1.0', authorization: `Bearer ${BOB}` },
+      body: JSON.stringify({ jsonrpc: '2.0', id: 1, method: 'SendMessage', params: { message } }),
+    });
+    expect([await managed('tasks'), await managed('agent-tasks')]).toEqual([[expect.anything()], [expect.anything()]]);
     await world.reload(DENY_ALL);
+    expect([await managed('tasks'), await managed('agent-tasks')]).toEqual([[], []]);
     for (const method of ['tasks/get', 'tasks/result', 'tasks/cancel'])
       expect(await send(method, { taskId }), method).toContain('Unknown task');
     expect(await send('tasks/list', {})).not.toContain(taskId);

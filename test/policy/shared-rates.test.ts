@@ -57,7 +57,7 @@ test('while the database does not answer, each replica limits the caller by itse
       expect(count(statuses, 200)).toBeGreaterThanOrEqual(LIMIT - 1);
       expect(count(statuses, 200)).toBeLessThanOrEqual(LIMIT + 1);
       expect(count(statuses, 200) + count(statuses, 429)).toBe(LIMIT * 2);
-      await expect.poll(() => replica.log(), { timeout: 10_000 }).toContain('the shared rate counter is away');
+      await expect.poll(() => replica.log(), { timeout: 10_000 }).toContain('the shared rate counter is unavailable');
     }
   } finally {
     postgres.thaw();

@@ -56,7 +56,7 @@ afterEach(async () => {
 });
 
 describe('the registry of servers', () => {
-  it('adds a server while the gateway runs, announces it, and removes it again', async () => {
+  it('S0-34: adds a server while the gateway runs, announces it, and removes it again', async () => {
     const gateway = await start();
     const changes: string[] = [];
     gateway.mcp.catalog.onChange((kind, server) => changes.push(`${kind} ${server}`));
@@ -85,7 +85,7 @@ describe('the registry of servers', () => {
     await eventually(() => names(second), ['added']);
   });
 
-  it('shows a change at another process that shares the state', async () => {
+  it('S0-11: shows a change at another process that shares the state', async () => {
     const a = await start();
     const b = await start();
     await a.mcp.servers.put('everything', { url: fixture.url });

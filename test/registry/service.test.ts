@@ -61,7 +61,7 @@ const failure = async (work: Promise<unknown> | (() => unknown)): Promise<Protoc
 const reason = async (work: Promise<unknown> | (() => unknown)): Promise<string> => (await failure(work)).reason;
 
 describe('the registry', () => {
-  it('creates once, replaces and removes with versions, and says who did it', async () => {
+  it('S0-31: creates once, replaces and removes with versions, and says who did it', async () => {
     const first = await create('Alpha');
     expect(first).toMatchObject({
       name: 'alpha',

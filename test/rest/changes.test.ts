@@ -97,6 +97,23 @@ describe('S0-01, S0-07: POST, PUT and DELETE /v1/mcp/server', () => {
     await admin('/v1/mcp/server/kept', 'DELETE');
   });
 
+  test('S0-09: x-mcp-access-groups selects the servers of a group', async () => {
+    await admin('/v1/mcp/server', 'POST', { server_id: 'grouped', url: extra.url, mcp_access_groups: ['research'] });
+    const listed = async (groups: string): Promise<string[]> => {
+      const headers = { 'x-mcp-access-groups': groups };
+      const { text } = await modern(world.url, 'tools/list', {}, { token: ADA, headers });
+      return (JSON.parse(text) as { result: { tools: { name: string }[] } }).result.tools.map(({ name }) => name);
+    };
+    await eventually(
+      () => listed('research'),
+      (names) => names.join() === 'grouped__add,grouped__cloaked',
+    );
+    expect(await listed('nobody')).toEqual([]);
+    const groups = await rest(world, '/v1/mcp/access_groups', { token: ADA });
+    expect(groups.body).toEqual({ access_groups: ['research'] });
+    await admin('/v1/mcp/server/grouped', 'DELETE');
+  });
+
   test('an id is made if the body has none', async () => {
     const { body } = await admin('/v1/mcp/server', 'POST', { url: extra.url });
     expect(body.server_id).toMatch(/^s[0-9a-f]{15}$/);
@@ -110,6 +127,7 @@ describe('S0-01, S0-07: POST, PUT and DELETE /v1/mcp/server', () => {
     [{ server_id: 'x', url: 'http://e.example', transport: 'carrier-pigeon' }, 'invalid_request', /transport/],
     [{ server_id: 'x', url: 'http://e.example', alias: 'y' }, 'invalid_request', /must be the same/],
     [{ server_id: 'x', url: 'http://e.example', allow_all_keys: true }, 'invalid_request', /allow_all_keys/],
+    [{ server_id: 'x', spec_path: '/etc/passwd' }, 'invalid_request', /cannot name files/],
     [{ server_id: 'x', url: 'http://e.example', auth_type: 'api_key' }, 'missing_parameter', /auth_value/],
     [{ server_id: 'x', url: 'http://e.example', credentials: { auth_value: 'a' } }, 'invalid_request', /auth_type/],
     [{ server_id: 'x' }, 'invalid_request', /url/],

@@ -35,6 +35,14 @@ beforeAll(async () => {
   const url = `http://127.0.0.1:${(upstream.address() as AddressInfo).port}/base/mcp?tenant=7`;
   world = await startRestWorld({
     mcp: { rawProxy: true },
+    auth: {
+      keys: true,
+      tokens: [
+        { name: 'ada', token: ADA, admin: true },
+        { name: 'bob', token: BOB },
+      ],
+    },
+    policy: { rules: [{ name: 'all', when: 'true', effect: 'allow' }] },
     servers: {
       raw: { url, headers: { Authorization: 'Bearer operator-5521' }, revision: 'modern' },
       off: { url, invocation: false },
@@ -108,6 +116,20 @@ describe('S0-08: /mcp-proxy', () => {
     expect([(await ask('nobody/x')).status, (await ask('program/x')).status]).toEqual([404, 400]);
     const off = await ask('off/x');
     expect([off.status, seen.length]).toEqual([501, before]);
+  });
+
+  test('an administrator of a tenant is refused: the server does not keep tenants apart', async () => {
+    const created = await fetch(`${world.url}/api/v1/keys`, {
+      method: 'POST',
+      headers: { authorization: `Bearer ${ADA}`, 'content-type': 'application/json' },
+      body: JSON.stringify({ name: 'eve', roles: ['admin'], tenant: 'acme', expires: '1h' }),
+    });
+    expect(created.status).toBe(201);
+    const { key } = (await created.json()) as { key: string };
+    const before = seen.length;
+    const reply = await ask('raw/x', {}, key);
+    expect([reply.status, seen.length]).toEqual([403, before]);
+    expect(await reply.text()).toContain('without a tenant');
   });
 
   test('no redirect is followed, and a refused credential is not the fault of the caller', async () => {

@@ -169,6 +169,24 @@ describe('S1-32, S1-33: /llmrouter/mcp', () => {
   });
 });
 
+test('S0-55: the health of an unused server has the latency that a probe measured', async () => {
+  const probing = await startRestWorld({ health: { interval: '100ms' } });
+  try {
+    const latencies = async (): Promise<Record<string, unknown>> => {
+      const { body } = await rest(probing, '/v1/llmrouter/mcp/server/health', { token: ADA });
+      const rows: readonly { server_id: string; latency_ms: unknown }[] = body.servers;
+      return Object.fromEntries(rows.map((row) => [row.server_id, row.latency_ms]));
+    };
+    // A server that answered a short time ago is not probed.
+    await expect.poll(latencies, { timeout: 30_000, interval: 500 }).toMatchObject({
+      open: expect.any(Number),
+      broken: null,
+    });
+  } finally {
+    await probing.close();
+  }
+}, 45_000);
+
 describe('S1-37: /v1/agents', () => {
   test('lists the agents that the caller may use, with cards that lead to the gateway', async () => {
     const { status, body } = await rest(world, '/v1/agents');

@@ -1,7 +1,9 @@
 /** Exposure modes: clients of every era find and call tools through `search_tools` and `call_tool`. */
+import { readFile, writeFile } from 'node:fs/promises';
 import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest';
 import { namesIn, type ShownServer, startShown } from '../catalog/support.js';
 import { connectClient, type EraClient, type Json, type Revision } from '../eras/peers.js';
+import { eventually } from '../support/eventually.js';
 import { type RunningGateway, startGateway } from '../support/gateway.js';
 
 const CLIENTS: readonly Revision[] = ['2025-03-26', '2025-11-25', '2026-07-28'];
@@ -20,10 +22,16 @@ beforeAll(async () => {
     search: { exposure: 'search' },
     hybrid: { exposure: 'hybrid', pinned: ['modern__plain'] },
     auto: { exposure: 'auto' },
+    reloaded: { exposure: 'full' },
+  };
+  const views = {
+    whole: { servers: ['modern'], routing: { exposure: 'full' } },
+    found: { servers: ['modern'], routing: { exposure: 'search' } },
+    some: { servers: ['modern', 'legacy'], tools: { deny: ['modern__plain'] }, routing: { exposure: 'search' } },
   };
   for (const [mode, routing] of Object.entries(routings)) {
     const policy = mode === 'hybrid' ? { policy: { approve: { tools: ['legacy__plain'] } } } : {};
-    gateways.set(mode, await startGateway({ log: { level: 'warn' }, servers: settings, routing, ...policy }));
+    gateways.set(mode, await startGateway({ log: { level: 'warn' }, servers: settings, routing, views, ...policy }));
   }
 });
 afterEach(async () => {
@@ -42,8 +50,16 @@ async function connect(mode: string, revision: Revision, capabilities: Json = {}
 }
 
 const textIn = (result: Json): string => (result['content'] as { text: string }[])[0]!.text;
-const found = async (client: EraClient, query: string, more: Json = {}): Promise<Json[]> =>
-  (JSON.parse(textIn(await client.call('search_tools', { query, ...more }))) as { tools: Json[] }).tools;
+const search = async (client: EraClient, query: string, more: Json = {}): Promise<string> =>
+  textIn(await client.call('search_tools', { query, ...more }));
+/** Searches again while a server has not answered yet. */
+const found = async (client: EraClient, query: string, more: Json = {}): Promise<Json[]> => {
+  const text = await eventually(
+    () => search(client, query, more),
+    (said) => said.startsWith('{') && !said.includes('"missing"'),
+  );
+  return (JSON.parse(text) as { tools: Json[] }).tools;
+};
 const listed = async (client: EraClient): Promise<string[]> => namesIn(await client.request('tools/list')).sort();
 
 describe.each(CLIENTS)('a client of %s', (revision) => {
@@ -69,6 +85,19 @@ test('a client with the tasks extension finds and calls a tool, with a question 
   const client = await connect('search', '2026-07-28', TASKS);
   const [first] = await found(client, 'form', { server: 'modern' });
   expect(JSON.parse(textIn(await client.call('call_tool', { name: first!['name'] })))).toMatchObject(ANSWER);
+});
+
+test('a search names the servers that it does not cover', async () => {
+  const partial = { modern: servers.get('modern')!.settings, dead: { url: 'http://127.0.0.1:9/mcp' } };
+  const gateway = await startGateway({ log: { level: 'error' }, servers: partial, routing: { exposure: 'search' } });
+  gateways.set('partial', gateway);
+  const client = await connect('partial', '2026-07-28');
+  await eventually(
+    () => search(client, 'plain'),
+    (text) => text.includes('"modern__plain"') && text.endsWith('"missing":["dead"]}'),
+  );
+  expect(await search(client, 'plain', { server: 'modern' })).not.toContain('missing');
+  expect(await search(client, 'plain', { server: 'dead' })).toContain('does not cover dead');
 });
 
 test('search shows only the tools for the capabilities of the client', async () => {
@@ -110,4 +139,33 @@ test('approval sees the real tool, not call_tool', async () => {
   expect(client.questions.map(({ method }) => method)).toContain('elicitation/create');
   expect(JSON.stringify(client.questions)).toContain('plain');
   expect(servers.get('legacy')!.happened('run').length - runs).toBeLessThanOrEqual(1);
+});
+
+test('each view has a mode of its own, and its search covers only its tools', async () => {
+  const whole = await connect('search', '2026-07-28', {}, '/mcp/whole');
+  expect(await listed(whole)).toContain('modern__plain');
+  await expect(whole.call('search_tools', { query: 'plain' })).rejects.toThrow('search_tools');
+  const single = await connect('auto', '2026-07-28', {}, '/mcp/found');
+  expect(await listed(single)).toEqual(['call_tool', 'search_tools']);
+  expect((await found(single, 'plain', { limit: 20 })).map(({ server }) => server)).not.toContain('legacy');
+  await expect(single.call('call_tool', { name: 'legacy__plain' })).rejects.toThrow('nearest');
+  const some = await connect('auto', '2026-07-28', {}, '/mcp/some');
+  expect((await found(some, 'plain', { limit: 20 })).map(({ name }) => name)).not.toContain('modern__plain');
+  await expect(some.call('call_tool', { name: 'modern__plain' })).rejects.toThrow('nearest');
+});
+
+test('a changed mode takes effect without a restart, for connected clients too', async () => {
+  const gateway = gateways.get('reloaded')!;
+  const client = await connect('reloaded', '2025-11-25');
+  expect(await listed(client)).toContain('modern__plain');
+  const written = JSON.parse(await readFile(gateway.file, 'utf8')) as { routing: object; views: object };
+  const views = { ...written.views, whole: { servers: ['modern'], routing: { exposure: 'search' } } };
+  await writeFile(gateway.file, JSON.stringify({ ...written, routing: { exposure: 'search' }, views }));
+  const short = ['call_tool', 'search_tools'];
+  await eventually(
+    () => listed(client),
+    (names) => names.join() === short.join(),
+  );
+  expect(await listed(await connect('reloaded', '2026-07-28', {}, '/mcp/whole'))).toEqual(short);
+  expect(gateway.log()).not.toContain('only after a restart');
 });

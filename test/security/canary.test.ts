@@ -1,7 +1,7 @@
 /**
  * Canaries: a secret in every place of a request where a client can put one. Each is in its own place of the server's or
- * agent's message at most (S12), and never in the log, in answers to others, in the audit trail, in /health, or readable
- * in the database (S24).
+ * agent's message at most (S12), and never in the log, in answers to others, in the audit trail, in /health, in a recording
+ * without contents, or readable in the database (S24).
  */
 import { execFile, spawn } from 'node:child_process';
 import { randomBytes } from 'node:crypto';
@@ -38,6 +38,7 @@ const C = {
   userinfo: canary('userinfo'),
   clientInfo: canary('client-info'),
   argument: canary('argument'),
+  password: canary('password'),
   meta: canary('meta'),
   unknownArgument: canary('unknown-argument'),
   uri: canary('uri'),
@@ -53,7 +54,7 @@ const OTHER = '6f74686572206f74686572206f74686572206f';
 const ADMIN = '61646d696e61646d696e61646d696e61646d';
 
 /** The places that belong to the message itself. The message passes them on; its server may see them. */
-const OF_TOOLS: readonly Place[] = ['argument', 'meta'];
+const OF_TOOLS: readonly Place[] = ['argument', 'password', 'meta'];
 const OF_AGENTS: readonly Place[] = ['message', 'messageMeta'];
 
 const HEADERS = {
@@ -75,8 +76,10 @@ let folder: string;
 let upstreams: Recording;
 let gateway: RunningGateway;
 let collector: Collector;
-/** The live tail so far. */
+/** The live tail so far, and two recordings: without and with contents. */
 let tailed: () => string;
+let recorded: () => string;
+let recordedContents: () => string;
 /** Answers to other callers. */
 const others: string[] = [];
 
@@ -138,7 +141,7 @@ const modern = (
   });
 };
 
-const call = { arguments: { text: C.argument }, _meta: { 'example.com/note': C.meta } };
+const call = { arguments: { text: C.argument, password: C.password }, _meta: { 'example.com/note': C.meta } };
 const SERVERS = ['modern', 'legacy', 'events', 'stdio'];
 const AGENTS = ['jsonrpc', 'rest', 'grpc'];
 
@@ -181,6 +184,7 @@ beforeAll(async () => {
         stdio: { command: process.execPath, args: [program], env: { RECORD: join(folder, 'stdio') } },
       },
       agents: Object.fromEntries(AGENTS.map((name) => [name, { url: `${upstreams.url}/${name}` }])),
+      evaluators: { schema: { builtin: 'schema' }, latency: { builtin: 'latency' } },
     },
     {
       data: join(folder, 'data'),
@@ -188,11 +192,15 @@ beforeAll(async () => {
         OTEL_EXPORTER_OTLP_ENDPOINT: collector.url,
         OTEL_TRACES_SAMPLER: 'always_on',
         OTEL_BSP_SCHEDULE_DELAY: '100',
+        OTEL_METRIC_EXPORT_INTERVAL: '200',
       },
     },
   );
-  const following = await fetch(`${gateway.url}/api/v1/tail`, { headers: { authorization: `Bearer ${ADMIN}` } });
-  tailed = tail(following);
+  const follow = async (path: string): Promise<() => string> =>
+    tail(await fetch(`${gateway.url}${path}`, { headers: { authorization: `Bearer ${ADMIN}` } }));
+  tailed = await follow('/api/v1/tail');
+  recorded = await follow('/api/v1/recording');
+  recordedContents = await follow('/api/v1/recording?arguments=true&results=true');
   await mcpRequests();
   await a2aRequests();
   await refusedRequests();
@@ -210,7 +218,7 @@ async function mcpRequests(): Promise<void> {
   const query = `?token=${C.query}&api_key=${C.query}`;
   for (const server of SERVERS) {
     const name = `${server}__keep`;
-    const answer = await modern('tools/call', { name, arguments: { text: C.argument } }, HEADERS, `/mcp${query}`);
+    const answer = await modern('tools/call', { name, arguments: call.arguments }, HEADERS, `/mcp${query}`);
     expect(answer.text, server).toContain('kept');
     await modern('tools/call', { name, arguments: C.unknownArgument }, HEADERS, `/mcp/${server}${query}`);
   }
@@ -352,7 +360,17 @@ describe('S24: a canary in every place of a request', () => {
     await expect.poll(() => tailed()).toContain('"method":"SendMessage"');
     const metrics = await send('/metrics', { headers: { authorization: `Bearer ${ADMIN}` }, method: 'GET' });
     expect(metrics.text).toMatch(/parley_calls_total\{protocol="a2a"/);
+    await expect.poll(() => collector.metrics.has('parley_evaluation_score')).toBe(true);
     expect([found(collector.text()), found(metrics.text), found(tailed())]).toEqual([[], [], []]);
+  });
+
+  test('is not in a recording, and in a recording of contents only as contents that look like no secret', async () => {
+    for (const text of [recorded, recordedContents]) await expect.poll(text).toContain('"method":"SendMessage"');
+    expect(found(recorded())).toEqual([]);
+    expect(recordedContents()).toContain('"password":"********"');
+    const contents: readonly Place[] = ['argument', 'unknownArgument', 'message', 'messageMeta'];
+    expect(found(recordedContents()).filter((place) => !contents.includes(place))).toEqual([]);
+    expect(found(recordedContents())).toContain('message');
   });
 
   test('is not in the log, at the lowest level', () => {

@@ -138,7 +138,7 @@ describe.each(Object.entries(SUPPLIERS))('S11: the URL of a %s', (name, supply) 
     expect(hits).toBeGreaterThan(0);
   });
 
-  it('reaches nothing by a name that resolves to this machine after the check', async () => {
+  it('S1-64: reaches nothing by a name that resolves to this machine after the check', async () => {
     hits = 0;
     const answers: LookupAddress[][] = [
       [{ address: '127.0.0.1', family: 4 }],

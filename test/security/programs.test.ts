@@ -64,9 +64,10 @@ describe('S1: a program', () => {
     const ofConfig = /import \{[^}]*\breadEntry\b[^}]*\} from '[^']*config\/entry\.js'/;
     // `parley import` writes the configuration file of its operator, and registers nothing.
     expect(users(ofConfig)).toEqual(['src/cli/commands/import.ts']);
-    // A trial before the registration reads the settings in the same way.
+    // A trial and an assessment before the registration read the settings in the same way.
     expect(users(/import \{[^}]*\breadRegistration\b[^}]*\}/)).toEqual([
       'src/app/mcp-runtime.ts',
+      'src/app/registration-assessment.ts',
       'src/app/registrations.ts',
     ]);
     // Only the builder of upstreams takes a command, and only the folder of processes starts one.

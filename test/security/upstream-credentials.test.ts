@@ -126,7 +126,7 @@ async function call(url: string, headers: Record<string, string> = {}): Promise<
 
 const CLIENT = { clientId: 'gate:way', clientSecret: 's3cret&=/+ü', scope: 'read write' };
 
-test('client credentials: one token for all calls, found by the metadata of the issuer, kept in the vault', async () => {
+test('S1-11: client credentials: one token for all calls, found by the metadata of the issuer, kept in the vault', async () => {
   const issuer = await startIssuer();
   const upstream = await startUpstream(({ authorization }) => authorization === 'Bearer token-1');
   const auth = { clientCredentials: { issuer: issuer.url, ...CLIENT, audience: 'aud' } };
@@ -147,7 +147,7 @@ test('client credentials: one token for all calls, found by the metadata of the 
   expect(JSON.stringify(row)).not.toContain('token-1');
 });
 
-test('a token that the server refuses is renewed once, and the call is sent again', async () => {
+test('S1-11: a token that the server refuses is renewed once, and the call is sent again', async () => {
   const issuer = await startIssuer();
   let valid = 'token-1';
   const upstream = await startUpstream(({ authorization }) => authorization === `Bearer ${valid}`);

@@ -96,7 +96,7 @@ describe('without stored verdicts', () => {
     expect(await started()).toEqual(expected);
   });
 
-  it('the probed process serves the calls', async () => {
+  it('S0-29: the probed process serves the calls', async () => {
     expect(await lines('refuses.heard')).toEqual(
       expect.arrayContaining(['server/discover', 'initialize', 'notifications/initialized', 'tools/call']),
     );

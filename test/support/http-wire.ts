@@ -30,7 +30,7 @@ export const failed = (error: unknown): void => {
 };
 
 export async function until(holds: () => boolean, what: () => unknown = () => ''): Promise<void> {
-  const deadline = Date.now() + 10_000;
+  const deadline = Date.now() + 60_000;
   while (!holds()) {
     if (Date.now() > deadline) throw new Error(`timed out waiting for: ${JSON.stringify(what())?.slice(0, 500)}`);
     await sleep(2);

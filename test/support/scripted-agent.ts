@@ -34,6 +34,11 @@ export class Channel implements AsyncIterable<Passed<StreamResponse>> {
   private wake: () => void = () => {};
   left = false;
 
+  /** The number of pushed events that nobody has read. */
+  get unread(): number {
+    return this.waiting.length;
+  }
+
   push(value: StreamResponse, text?: string): void {
     this.waiting.push(text === undefined ? { value } : { value, text });
     this.wake();
@@ -288,7 +293,16 @@ export async function startRig(): Promise<Rig> {
         pipeline: new Pipeline([]),
         records: replica(),
         seal: new Seal(state.keyring),
-        limits: { parts: 10, artifacts: 5, history: 8, streams: 10, streamsPerCaller: 3, maxHops: 3 },
+        limits: {
+          parts: 10,
+          artifacts: 5,
+          history: 8,
+          taskSize: 1_000_000,
+          tasks: 1_000,
+          streams: 10,
+          streamsPerCaller: 3,
+          maxHops: 3,
+        },
         timeouts: { call: 5_000, refresh: 300, hold: 1_000, lease: 600 },
         instance: 'here',
         log: SILENT,

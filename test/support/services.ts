@@ -143,14 +143,23 @@ export const promtool = (): Promise<string> => need('promtool');
 /** The path of Debian's Chromium, for tests of pages in a real browser. */
 export const chromium = (): Promise<string> => need('chromium');
 
+/**
+ * A free port below the range from which the system takes ports by itself. A port of that range could be taken by any
+ * connection before the server listens on it.
+ */
 export async function freePort(): Promise<number> {
-  const server = createServer();
-  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
-  const address = server.address();
-  await new Promise((resolve) => server.close(resolve));
-  if (address === null || typeof address === 'string') throw new Error('no port');
-  return address.port;
+  for (;;) {
+    const port = 15_000 + Math.floor(Math.random() * 17_000);
+    if (await canListen(port)) return port;
+  }
 }
+
+const canListen = (port: number): Promise<boolean> =>
+  new Promise((resolve) => {
+    const server = createServer();
+    server.once('error', () => resolve(false));
+    server.listen(port, '127.0.0.1', () => server.close(() => resolve(true)));
+  });
 
 async function answers(port: number, ask: Buffer | string, expected: RegExp): Promise<boolean> {
   return new Promise((resolve) => {
@@ -204,7 +213,8 @@ async function serve(plan: Plan): Promise<Service> {
     };
     child.stdout?.on('data', keep);
     child.stderr?.on('data', keep);
-    for (let tries = 0; tries < 300; tries++) {
+    // A database that was killed may need long to recover on a busy machine.
+    for (let tries = 0; tries < 1_200; tries++) {
       if (child.exitCode !== null) throw new Error(`${plan.command} ended with ${child.exitCode}:\n${log}`);
       if (await plan.ready()) return;
       await sleep(50);
@@ -379,13 +389,13 @@ const SLOTS = 16_384;
 export async function startRedisCluster(masters = 3): Promise<RedisCluster> {
   const { Redis } = await import('ioredis');
   const nodes: Service[] = [];
-  // Sequentially: each node takes two ports, and the second one depends on the first.
+  // The port on which a node speaks with the other nodes. Its default could be in use by another program.
+  const clusterPorts: string[] = [];
   for (let i = 0; i < masters; i++) {
-    const port = await clusterPort();
+    const port = await freePort();
+    clusterPorts.push(String(await freePort()));
     const settings = { 'cluster-enabled': 'yes', 'cluster-config-file': 'nodes.conf', 'cluster-node-timeout': '5000' };
-    nodes.push(
-      await startRedis({ aof: false, port, settings: { ...settings, 'cluster-port': String(port + 10_000) } }),
-    );
+    nodes.push(await startRedis({ aof: false, port, settings: { ...settings, 'cluster-port': clusterPorts[i]! } }));
   }
   const clients = nodes.map(({ port }) => new Redis(port, '127.0.0.1'));
   try {
@@ -396,7 +406,9 @@ export async function startRedisCluster(masters = 3): Promise<RedisCluster> {
       }),
     );
     await Promise.all(
-      clients.slice(1).map((client) => client.call('CLUSTER', 'MEET', '127.0.0.1', String(nodes[0]!.port))),
+      clients
+        .slice(1)
+        .map((client) => client.call('CLUSTER', 'MEET', '127.0.0.1', String(nodes[0]!.port), clusterPorts[0]!)),
     );
     const whole = async (client: (typeof clients)[number]): Promise<boolean> => {
       const info = String(await client.call('CLUSTER', 'INFO'));
@@ -413,14 +425,6 @@ export async function startRedisCluster(masters = 3): Promise<RedisCluster> {
     await Promise.all(nodes.map((node) => node.stop()));
   };
   return { url: `redis+cluster://127.0.0.1:${nodes[0]!.port}`, nodes, stop };
-}
-
-/** A free port whose bus port (10,000 higher) is a valid port number. */
-async function clusterPort(): Promise<number> {
-  for (;;) {
-    const port = await freePort();
-    if (port < 55_000) return port;
-  }
 }
 
 export interface PgBouncer extends Service {

@@ -99,7 +99,7 @@ describe('/metrics', () => {
       /^parley_upstream_up\{kind="server",upstream="units"\} 1$/m,
       /^parley_outbox_messages\{state="waiting"\} 0$/m,
       /^parley_db_commit_transactions_count \d+$/m,
-      /^parley_event_loop_delay_seconds\{quantile="0.99"\} /m,
+      /^parley_event_loop_delay_seconds\{statistic="p99"\} /m,
       /^parley_storage_up\{part="database"\} 1$/m,
     ])
       expect(text).toMatch(line);

@@ -16,10 +16,28 @@ export interface CollectedSpan {
   readonly resource: Readonly<Record<string, unknown>>;
 }
 
+export interface CollectedMetric {
+  readonly name: string;
+  readonly unit: string;
+  readonly type: 'gauge' | 'sum' | 'histogram';
+  /** Cumulative and monotonic, for a sum. */
+  readonly counter: boolean;
+  readonly points: readonly {
+    readonly attributes: Readonly<Record<string, unknown>>;
+    /** The value, or the count of a histogram. */
+    readonly value: number;
+    /** The sum of a histogram, and its counts by bucket. */
+    readonly sum: number;
+    readonly counts: readonly number[];
+  }[];
+}
+
 export interface Collector {
   /** The value of OTEL_EXPORTER_OTLP_ENDPOINT. */
   readonly url: string;
   readonly spans: CollectedSpan[];
+  /** The metrics of the last export, by name. */
+  readonly metrics: Map<string, CollectedMetric>;
   /** Everything that arrived, as text. */
   text(): string;
   close(): Promise<void>;
@@ -27,12 +45,15 @@ export interface Collector {
 
 export async function startCollector(): Promise<Collector> {
   const spans: CollectedSpan[] = [];
+  const metrics = new Map<string, CollectedMetric>();
   const bodies: Buffer[] = [];
   const server = createServer(async (req, res) => {
     const body = Buffer.concat(await req.toArray());
-    if (req.url === '/v1/traces' && req.headers['content-type'] === 'application/x-protobuf') {
+    const signal = req.headers['content-type'] === 'application/x-protobuf' ? req.url : undefined;
+    if (signal === '/v1/traces' || signal === '/v1/metrics') {
       bodies.push(body);
-      spans.push(...spansIn(body));
+      if (signal === '/v1/traces') spans.push(...spansIn(body));
+      else for (const metric of metricsIn(body)) metrics.set(metric.name, metric);
       res.writeHead(200, { 'content-type': 'application/x-protobuf' }).end();
     } else res.writeHead(404).end();
   });
@@ -40,6 +61,7 @@ export async function startCollector(): Promise<Collector> {
   return {
     url: `http://127.0.0.1:${(server.address() as AddressInfo).port}`,
     spans,
+    metrics,
     text: () => Buffer.concat(bodies).toString('latin1'),
     close: async () => {
       server.closeAllConnections();
@@ -119,3 +141,35 @@ function spansIn(body: Buffer): CollectedSpan[] {
       }));
   });
 }
+
+const doubleAt = (fields: Fields, number: number): number => {
+  const bytes = Buffer.alloc(8);
+  bytes.writeBigUInt64LE(numberAt(fields, number));
+  return bytes.readDoubleLE();
+};
+
+/** The metrics of an ExportMetricsServiceRequest. */
+function metricsIn(body: Buffer): CollectedMetric[] {
+  return messages(fieldsOf(body), 1)
+    .flatMap((ofResource) => messages(ofResource, 2))
+    .flatMap((ofScope) => messages(ofScope, 2))
+    .map((metric) => {
+      const type = metric.has(5) ? 'gauge' : metric.has(7) ? 'sum' : 'histogram';
+      const data = fieldsOf(bytesAt(metric, type === 'gauge' ? 5 : type === 'sum' ? 7 : 9));
+      return {
+        name: bytesAt(metric, 1).toString(),
+        unit: bytesAt(metric, 3).toString(),
+        type,
+        counter: type === 'sum' && numberAt(data, 2) === 2n && numberAt(data, 3) === 1n,
+        points: messages(data, 1).map((point) => ({
+          attributes: attributesIn(messages(point, type === 'histogram' ? 9 : 7)),
+          value: type === 'histogram' ? Number(numberAt(point, 4)) : doubleAt(point, 4),
+          sum: type === 'histogram' ? doubleAt(point, 5) : 0,
+          counts: type === 'histogram' ? packed(bytesAt(point, 6)) : [],
+        })),
+      };
+    });
+}
+
+const packed = (bytes: Buffer): number[] =>
+  Array.from({ length: bytes.length / 8 }, (_, at) => Number(bytes.readBigUInt64LE(at * 8)));

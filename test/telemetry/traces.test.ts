@@ -8,6 +8,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { sleep } from '../../src/core/timing.js';
 import { ALICE, type Replica, type Replicas, startEngines } from '../cluster/support/replicas.js';
 import { accept, asked, FORM, ModernClient, textOf } from '../era-bridge/support/clients.js';
 import { HttpFixture } from '../fixtures/era-bridge/http.mjs';
@@ -76,7 +77,7 @@ describe('a gateway that exports traces', () => {
     kind === 'stdio' ? readFile(join(folder, 'stdio'), 'utf8') : (upstreams.heard.get(kind) ?? []).join('\n');
 
   test.each(['modern', 'legacy', 'stdio'])(
-    'S0-54, S1-66: makes two spans of an MCP call, and the server "%s" gets the second as its parent',
+    'S0-54, S1-66, S1-67: makes two spans of an MCP call, and the server "%s" gets the second as its parent',
     async (server) => {
       const { trace, span, traceparent } = parent();
       const client = new ModernClient(`${gateway.url}/mcp`);
@@ -91,6 +92,7 @@ describe('a gateway that exports traces', () => {
         'gen_ai.operation.name': 'execute_tool',
         'mcp.protocol.version': '2026-07-28',
         'mcp.server.name': server,
+        'mcp.success': true,
         'network.transport': 'tcp',
       });
       expect(inward.resource).toMatchObject({ 'service.name': 'parley-test' });
@@ -162,6 +164,30 @@ describe('a gateway that exports traces', () => {
     expect(second.parent).toBe(outward.spanId);
   });
 
+  test('has the decision of the routing agent, and no words of the message', async () => {
+    const send = async (text: string, tenant?: string) => {
+      const { trace, traceparent } = parent();
+      const message = { messageId: 'm1', role: 'ROLE_USER', parts: [{ text }] };
+      const reply = await fetch(`${gateway.url}/a2a`, {
+        method: 'POST',
+        headers: { 'content-type': 'application/json', 'a2a-version': '1.0', traceparent },
+        body: JSON.stringify({ jsonrpc: '2.0', id: 1, method: 'SendMessage', params: { message, tenant } }),
+      });
+      const { result } = (await reply.json()) as { result: { task: { metadata: Record<string, object> } } };
+      const server = () => collector.spans.find((each) => each.traceId === trace && each.kind === 'server');
+      await expect.poll(server, { timeout: 20_000 }).toBeDefined();
+      return { ...server()!, note: Object.values(result.task.metadata)[0] };
+    };
+    const named = await send('secretword', 'jsonrpc');
+    expect(named.attributes).toMatchObject({ 'parley.route.why': 'tenant', 'a2a.agent.name': 'jsonrpc' });
+    expect(named.note).toMatchObject({ agent: 'jsonrpc', why: 'tenant' });
+    // Both agents have equal skills, so there is nothing to ask.
+    const either = await send('secretword');
+    expect(either.attributes).toMatchObject({ 'parley.route.why': 'only' });
+    expect(either.note).toMatchObject({ why: 'only' });
+    expect(JSON.stringify(either.attributes)).not.toContain('secretword');
+  });
+
   test('connects the spans of an agent that is called as a tool', async () => {
     const { trace, traceparent } = parent();
     const client = new ModernClient(`${gateway.url}/mcp`);
@@ -173,28 +199,71 @@ describe('a gateway that exports traces', () => {
     expect([tool.parent, agent.parent]).toEqual([inward.spanId, tool.spanId]);
   });
 
-  test('S1-34: exports an unsampled call only if it fails', async () => {
+  test('S1-34 S1-67: exports an unsampled call only if it fails', async () => {
     const [good, bad] = [parent(false), parent(false)];
     const client = new ModernClient(`${gateway.url}/mcp`);
     await client.call('modern__keep', {}, { meta: { traceparent: good.traceparent } });
     await client.call('modern__absent', {}, { meta: { traceparent: bad.traceparent } });
     const [failed] = await spansOf(collector, bad.trace, 1);
     expect(failed).toMatchObject({ failed: true, parent: bad.span });
-    expect(failed!.attributes).toMatchObject({ 'error.type': 'tool_not_found' });
+    expect(failed!.attributes).toMatchObject({ 'error.type': 'tool_not_found', 'mcp.success': false });
     expect(collector.spans.filter(({ traceId }) => traceId === good.trace)).toEqual([]);
     // The upstream gets the context of an unsampled call too.
     expect(await heard('modern')).toContain(`"traceparent":"00-${good.trace}-`);
   });
 });
 
-test('without a collector, calls succeed (S0-54)', async () => {
+test('S0-54: registrations and health probes have spans', async () => {
+  const [collector, upstreams] = await Promise.all([startCollector(), startRecording()]);
+  const gateway = await startGateway(
+    {
+      health: { interval: '100ms' },
+      egress: { allowPrivate: true },
+      servers: { modern: { url: `${upstreams.url}/modern` } },
+    },
+    { env: envOf(collector, { OTEL_TRACES_SAMPLER: 'always_on' }) },
+  );
+  const named = (name: string) => collector.spans.find((span) => span.name === name);
+  try {
+    const register = (settings: object) =>
+      fetch(`${gateway.url}/api/v1/servers`, {
+        method: 'POST',
+        headers: { 'content-type': 'application/json' },
+        body: JSON.stringify({ name: 'added', settings }),
+      });
+    expect((await register({ url: `${upstreams.url}/modern` })).status).toBe(201);
+    expect((await register({ url: `${upstreams.url}/modern` })).status).toBe(409);
+    const registrations = () => collector.spans.filter(({ name }) => name === 'mcp.server.register added');
+    await expect.poll(() => registrations().map(({ failed }) => failed), { timeout: 20_000 }).toEqual([false, true]);
+    expect(registrations()[0]).toMatchObject({ kind: 'other', parent: '', attributes: { 'mcp.server.name': 'added' } });
+    // A server that cannot be reached is probed again and again.
+    expect((await register({ url: 'http://127.0.0.1:9/mcp' })).ok).toBe(false);
+    await upstreams.close();
+    await expect
+      .poll(() => named('mcp.server.health modern')?.attributes['mcp.health.status'], { timeout: 20_000 })
+      .toBeDefined();
+  } finally {
+    await gateway.close();
+    await collector.close();
+  }
+});
+
+test('without a collector, calls succeed, and the log says so once (S0-54)', async () => {
   const upstreams = await startRecording();
+  const env = { OTEL_BSP_SCHEDULE_DELAY: '50', OTEL_EXPORTER_OTLP_TIMEOUT: '500' };
   const gateway = await startGateway(
     { servers: { modern: { url: `${upstreams.url}/modern` } } },
-    { env: { OTEL_EXPORTER_OTLP_ENDPOINT: 'http://127.0.0.1:9', OTEL_TRACES_SAMPLER: 'always_on' } },
+    { env: { ...env, OTEL_EXPORTER_OTLP_ENDPOINT: 'http://127.0.0.1:9', OTEL_TRACES_SAMPLER: 'always_on' } },
   );
   try {
     expect(textOf(await new ModernClient(`${gateway.url}/mcp`).call('modern__keep', {}))).toBe('kept');
+    const told = (): number => gateway.log().split('failed to export traces over OTLP').length - 1;
+    await expect.poll(told, { timeout: 20_000 }).toBe(1);
+    for (let call = 0; call < 3; call++) {
+      await new ModernClient(`${gateway.url}/mcp`).call('modern__keep', {});
+      await sleep(300);
+    }
+    expect(told()).toBe(1);
   } finally {
     await gateway.close();
     await upstreams.close();
@@ -254,5 +323,23 @@ describe('two replicas', () => {
     expect(two.parent).toBe(one.spanId);
     expect(one.attributes['parley.outcome']).toBe('input_required');
     expect(two.attributes['parley.outcome']).toBe('complete');
+  });
+
+  test('keep one trace for the requests about a task', async () => {
+    const { trace, span, traceparent } = parent();
+    const questions = { ...FORM, extensions: { 'io.modelcontextprotocol/tasks': {} } };
+    const started = await new ModernClient(a.mcp, questions, ALICE).call('files__ask', {}, { meta: { traceparent } });
+    const { taskId } = started.result as unknown as { taskId: string };
+    expect(taskId).toEqual(expect.any(String));
+    // The other replica gets no trace context of the client.
+    const read = await new ModernClient(b.mcp, questions, ALICE).request('tasks/get', { taskId });
+    expect(read.error).toBeUndefined();
+    const servers = () => collector.spans.filter(({ traceId, kind }) => traceId === trace && kind === 'server');
+    await expect.poll(() => servers().length, { timeout: 20_000 }).toBe(2);
+    const first = servers().find(({ parent: from }) => from === span)!;
+    const second = servers().find((each) => each !== first)!;
+    expect([first.name, second.name]).toEqual(['tools/call ask', 'tasks/get']);
+    const inTrace = collector.spans.filter(({ traceId }) => traceId === trace).map(({ spanId }) => spanId);
+    expect(inTrace).toContain(second.parent);
   });
 });

@@ -5,7 +5,6 @@ import { access, mkdir, readFile, rename, rm, stat, writeFile } from 'node:fs/pr
 import { homedir } from 'node:os';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { fileURLToPath } from 'node:url';
 
 export interface Package {
   readonly registry: 'npm' | 'pypi';
@@ -15,13 +14,15 @@ export interface Package {
   readonly extras?: string;
   /** Further packages in the same folder, with exact versions, for dependencies that the package does not pin. */
   readonly with?: Readonly<Record<string, string>>;
+  /** The file with the versions of its dependencies; default: constraints.txt. */
+  readonly constraints?: string;
   /** Whether the package does not work without its install script. No other package may run one. */
   readonly installScript?: true;
 }
 
 /** npm resolves dependencies as of this day; `constraints.txt` does the same for pip. */
 const BEFORE = '2026-11-15';
-const CONSTRAINTS = fileURLToPath(new URL('constraints.txt', import.meta.url));
+const CONSTRAINTS = 'constraints.txt';
 
 /** Time limit for a cold cache, a slow mirror and a busy machine. */
 const MOST_TIME = 30 * 60_000;
@@ -92,7 +93,10 @@ async function installNpm({ name, version, with: others = {}, installScript }: P
   await run('npm', ['install', ...quiet, scripts, `--before=${BEFORE}`], { cwd: folder });
 }
 
-async function installPython({ name, version, extras, with: others = {} }: Package, folder: string): Promise<void> {
+async function installPython(
+  { name, version, extras, with: others = {}, constraints = CONSTRAINTS }: Package,
+  folder: string,
+): Promise<void> {
   await run(process.env['PYTHON'] ?? 'python3', ['-m', 'venv', folder]);
   const pip = join(folder, 'bin', 'pip');
   const exact = Object.entries(others).map(([other, its]) => `${other}==${its}`);
@@ -100,7 +104,7 @@ async function installPython({ name, version, extras, with: others = {} }: Packa
   const quiet = ['--quiet', '--disable-pip-version-check', '--no-input'];
   // A package may override a common version.
   const own = join(folder, 'constraints.txt');
-  const common = (await readFile(CONSTRAINTS, 'utf8')).split('\n');
+  const common = (await readFile(new URL(constraints, import.meta.url), 'utf8')).split('\n');
   const free = common.filter((line) => !Object.keys(others).includes(line.split('==')[0]!));
   await writeFile(own, free.join('\n'));
   await run(pip, ['install', ...quiet, '--constraint', own, wanted, ...exact]);

@@ -2,7 +2,7 @@
  * Servers of other authors behind one gateway, used by clients of other authors.
  *
  *   node --import ./test/support/ts.mjs test/third-party/run.ts [--server name] [--client name] [--part
- * servers|clients|token|capabilities|a2a]
+ * servers|clients|token|capabilities|a2a|litellm]
  *
  * Packages are installed once, into $PARLEY_THIRD_PARTY_CACHE or ~/.cache/parley-third-party. `--freeze` writes
  * constraints.txt, the versions of everything Python packages depend on. The last line is `N passed, M failed`.
@@ -14,6 +14,7 @@ import { capabilities } from './capabilities.js';
 import { ADK, ALL_CAPABILITIES, CLIENTS, type Client, NO_CAPABILITIES } from './clients.js';
 import { difference, directLists, SEPARATOR } from './compare.js';
 import type { Lists } from './lists.js';
+import { LITELLM, litellm } from './litellm.js';
 import { CACHE, frozen, install, label, type Package } from './packages.js';
 import { type Job, type Report, runClient } from './run-client.js';
 import { Score } from './score.js';
@@ -58,6 +59,7 @@ const packagesOf = (server: Server): Package[] => [server.package, ...(server.wr
 const thereServers = await installed(servers, packagesOf);
 const thereClients = await installed(clients, (client) => [client.package]);
 const thereAdk = part('a2a') ? await installed([ADK], (adk) => [adk]) : [];
+const thereLiteLlm = part('litellm') ? await installed([LITELLM], (proxy) => [proxy]) : [];
 const thereDependent = part('capabilities') ? await installed(CAPABILITY_DEPENDENT, packagesOf) : [];
 
 if (values.freeze) await freeze();
@@ -65,6 +67,7 @@ else {
   if (part('servers') || part('clients')) await attempt('servers and clients', main);
   if (thereDependent.length > 0) await attempt('capabilities', () => capabilities(thereDependent, score));
   if (thereAdk.length > 0) await attempt('A2A', () => agents(score));
+  if (thereLiteLlm.length > 0) await attempt('LiteLLM', () => litellm(score));
   if (part('clients')) shapes(score);
   if (part('token')) await attempt('token', () => withToken(thereClients, score));
 }

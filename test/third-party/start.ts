@@ -91,7 +91,7 @@ async function placeOf(server: Server, workplace: Workplace, closers: (() => Pro
 }
 
 /** Waits until a program listens on a port; throws with the end of its output if it exits first. */
-async function listening(child: ChildProcess, name: string, port: number): Promise<void> {
+export async function listening(child: ChildProcess, name: string, port: number): Promise<void> {
   let output = '';
   const keep = (chunk: Buffer): void => {
     output = (output + chunk.toString()).slice(-2_000);
@@ -122,7 +122,7 @@ function accepts(port: number): Promise<boolean> {
   });
 }
 
-async function freePort(): Promise<number> {
+export async function freePort(): Promise<number> {
   const server = createTcpServer();
   await once(server.listen(0, '127.0.0.1'), 'listening');
   const { port } = server.address() as AddressInfo;
@@ -131,7 +131,7 @@ async function freePort(): Promise<number> {
   return port;
 }
 
-async function end(child: ChildProcess): Promise<void> {
+export async function end(child: ChildProcess): Promise<void> {
   if (child.exitCode !== null || child.signalCode !== null || child.pid === undefined) return;
   const exit = once(child, 'exit');
   child.kill('SIGTERM');

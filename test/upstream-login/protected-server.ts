@@ -144,7 +144,7 @@ function resultOf(method: string, account: string, marker: string): object | und
       return {
         ...cache,
         tools: [
-          { name: 'whoami', inputSchema: { type: 'object' } },
+          { name: 'whoami', inputSchema: { type: 'object' }, annotations: { readOnlyHint: true } },
           { name: `only_${account}`, inputSchema: { type: 'object' } },
         ],
       };

@@ -22,6 +22,8 @@ beforeAll(async () => {
       auth: { tokens: Object.entries(TOKENS).map(([name, token]) => ({ name, token })) },
       servers: { notes: { url: server.url, auth: { oauth: { registration: 'auto' } } } },
       egress: { allowPrivate: true },
+      // The operator takes the server for one that gives every caller the same answer.
+      plugins: [{ use: 'result-cache', tools: ['whoami'], cache: { shared: true } }],
     },
     { settled: false },
   );
@@ -168,6 +170,16 @@ describe('two users', () => {
       const { result } = await request(user, 'tools/list', {});
       expect(result?.tools?.map(({ name }) => name)).toEqual(['whoami', `only_${user}-account`]);
     }
+  });
+
+  it('S12: get no result of each other from a shared cache', async () => {
+    const ask = async (user: User) => {
+      const { result } = await request(user, 'tools/call', { name: 'whoami', arguments: { marker: 'same' } });
+      return { text: result?.content?.[0]?.text, cached: JSON.stringify(result).includes('cachedForSeconds') };
+    };
+    expect(await ask('ada')).toEqual({ text: 'ada-account same', cached: false });
+    expect(await ask('ben')).toEqual({ text: 'ben-account same', cached: false });
+    expect(await ask('ada')).toEqual({ text: 'ada-account same', cached: true });
   });
 
   it('S12: 200 concurrent calls carry the token of their own user, with sessions and without', async () => {

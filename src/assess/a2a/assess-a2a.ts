@@ -1,48 +1,67 @@
 /** Finds the card, the versions and the bindings of an agent. */
-import { asList, asObject, isObject, isText, type Json } from '../json.js';
+import { interfacesOf } from '../../protocol/a2a/index.js';
+import type { JsonObject } from '../../protocol/jsonrpc/raw.js';
+import { asObject, isObject, isText, type Json } from '../json.js';
 import type { Surface } from '../run.js';
+import type { GrpcClient, GrpcDialer } from '../wire/grpc-wire.js';
 import type { HttpWire } from '../wire/http-wire.js';
 import type { Reply } from '../wire/reply.js';
-import { A2aPeer, type A2aVersion } from './peer.js';
-import { A2A_OBSERVATIONS, A2A_PROBES, type A2aSurface } from './probes.js';
+import { A2A_VERSIONS, type A2aBinding, type A2aVersion } from './operations.js';
+import { A2aPeer } from './peer.js';
+import type { A2aSurface } from './probe.js';
+import { A2A_OBSERVATIONS, A2A_PROBES } from './probes.js';
 
 export interface A2aTarget {
   readonly name: string;
   readonly version: A2aVersion;
-  readonly binding: 'JSONRPC' | 'HTTP+JSON';
-  readonly url: URL;
+  readonly binding: A2aBinding;
+  /** The address; for gRPC it may be `host:port`. */
+  readonly url: string;
+  readonly tenant: string | undefined;
   readonly card: Json;
   readonly cardReply: Reply;
   /** Whether the card was given to a client of another version. */
   readonly second?: boolean;
 }
 
-const VERSIONS: readonly A2aVersion[] = ['0.3', '1.0'];
-const KNOWN = ['/.well-known/agent-card.json', '/.well-known/agent.json'];
+const NEW_PLACE = '/.well-known/agent-card.json';
+const OLD_PLACE = '/.well-known/agent.json';
+
+/** The clients whose cards are fetched: of each version, at the places where they look. */
+const CLIENTS: readonly { readonly versions: readonly A2aVersion[]; readonly places: readonly string[] }[] = [
+  { versions: ['0.3'], places: [NEW_PLACE, OLD_PLACE] },
+  { versions: ['1.0'], places: [NEW_PLACE, OLD_PLACE] },
+  { versions: ['0.2', '0.1'], places: [OLD_PLACE] },
+];
 
 /**
- * The interfaces on the card of an agent, at the origin of the target only. `atRoot` also looks for a card at the root of
+ * The interfaces on the cards of an agent, at the host of the target only. `atRoot` also looks for a card at the root of
  * the origin.
  */
 export async function detectA2a(http: HttpWire, atRoot: boolean): Promise<A2aTarget[]> {
   const found: A2aTarget[] = [];
-  for (const asked of VERSIONS) {
-    const reply = await findCard(http, asked, atRoot);
+  for (const { versions, places } of CLIENTS) {
+    const reply = await findCard(http, versions, places, atRoot);
     if (reply === undefined) continue;
-    const own = interfacesOf(asObject(reply.messages[0]), reply, http.url);
+    const own = targetsOf(asObject(reply.messages[0]), reply, http.url);
     // The card that an agent gives to clients of a version is the one that counts for it.
-    found.push(...own.filter(({ version }) => version === asked));
-    found.push(...own.filter(({ version }) => version !== asked).map((each) => ({ ...each, second: true })));
+    found.push(...own.filter(({ version }) => versions.includes(version)));
+    found.push(...own.filter(({ version }) => !versions.includes(version)).map((each) => ({ ...each, second: true })));
   }
   const first = [...found.filter(({ second }) => !second), ...found];
   return first.filter(({ name }, i) => first.findIndex((each) => each.name === name) === i);
 }
 
-async function findCard(http: HttpWire, version: A2aVersion, atRoot: boolean): Promise<Reply | undefined> {
+async function findCard(
+  http: HttpWire,
+  versions: readonly A2aVersion[],
+  places: readonly string[],
+  atRoot: boolean,
+): Promise<Reply | undefined> {
   const base = http.url.pathname.replace(/\/$/, '');
   const own = /agent(-card)?\.json$/.test(base) ? [base] : [];
-  for (const path of [...own, ...KNOWN.map((each) => `${base}${each}`), ...(atRoot ? KNOWN : [])]) {
-    const headers = { Accept: 'application/json', ...(version === '1.0' && { 'A2A-Version': '1.0' }) };
+  for (const path of [...own, ...places.map((each) => `${base}${each}`), ...(atRoot ? places : [])]) {
+    const headers = { Accept: 'application/json', ...(versions.includes('1.0') && { 'A2A-Version': '1.0' }) };
     const reply = await http.send({ method: 'GET', url: new URL(path, http.url), headers });
     if (reply.status === undefined) return undefined;
     const card = asObject(reply.messages[0]);
@@ -51,64 +70,74 @@ async function findCard(http: HttpWire, version: A2aVersion, atRoot: boolean): P
   return undefined;
 }
 
-function interfacesOf(card: Json, cardReply: Reply, base: URL): A2aTarget[] {
-  const declared: [unknown, unknown, unknown][] = [
-    ...asList(card['supportedInterfaces'])
-      .map(asObject)
-      .map((each): [unknown, unknown, unknown] => [each['url'], each['protocolBinding'], each['protocolVersion']]),
-    ...(isText(card['protocolVersion'])
-      ? [
-          [card['url'], card['preferredTransport'] ?? 'JSONRPC', card['protocolVersion']] as [
-            unknown,
-            unknown,
-            unknown,
-          ],
-          ...asList(card['additionalInterfaces'])
-            .map(asObject)
-            .map((each): [unknown, unknown, unknown] => [each['url'], each['transport'], card['protocolVersion']]),
-        ]
-      : []),
-  ];
-  return declared.flatMap(([address, binding, number]): A2aTarget[] => {
-    if (!isText(address) || !URL.canParse(address, base.href)) return [];
-    if (binding !== 'JSONRPC' && binding !== 'HTTP+JSON') return [];
-    const version = VERSIONS.find((each) => String(number).startsWith(each));
-    const url = new URL(address, base);
-    // Another origin is the agent's word only; it is not examined.
-    if (version === undefined || url.origin !== base.origin) return [];
-    return [{ name: `A2A ${version} over ${binding}`, version, binding, url, card, cardReply }];
+function targetsOf(card: Json, cardReply: Reply, base: URL): A2aTarget[] {
+  return interfacesOf(card as JsonObject).flatMap(({ url, binding, version, tenant }): A2aTarget[] => {
+    // A card may name any host, so interfaces at other hosts are not examined.
+    if (!isOwn(url, binding, base)) return [];
+    return [{ name: `A2A ${version} over ${binding}`, version, binding, url, tenant, card, cardReply }];
   });
 }
+
+/** gRPC has a port of its own, and an address that may have no scheme. */
+function isOwn(address: string, binding: A2aBinding, base: URL): boolean {
+  if (binding !== 'GRPC') return URL.canParse(address, base.href) && new URL(address, base.href).origin === base.origin;
+  return hostOf(address) === base.hostname;
+}
+
+function hostOf(address: string): string | undefined {
+  const url = `http://${address.replace(/^[a-z]+:\/\//i, '')}`;
+  return URL.canParse(url) ? new URL(url).hostname : undefined;
+}
+
+/** Whether credentials may travel to a gRPC address: never without TLS if the target has TLS. */
+const maySend = (address: string, base: URL): boolean =>
+  base.protocol === 'http:' || !/^(http|grpc):\/\//i.test(address);
 
 export interface A2aSurfaceOptions {
   readonly http: HttpWire;
   readonly active: boolean;
-  readonly credentials: boolean;
+  readonly credentials: readonly (readonly [string, string])[];
+  readonly grpc: GrpcDialer;
 }
 
 export function a2aSurfaces(
   targets: readonly A2aTarget[],
-  { http, active, credentials }: A2aSurfaceOptions,
+  { http, active, credentials, grpc }: A2aSurfaceOptions,
 ): (() => Promise<Surface>)[] {
   return targets.map((target) => async (): Promise<Surface> => {
-    const peer = new A2aPeer(http, target.version, target.binding, target.url, target.card, target.cardReply);
+    const dialed: GrpcClient[] = [];
+    const peerOf = (each: A2aTarget): A2aPeer => {
+      const client = each.binding === 'GRPC' ? grpc(each.url) : undefined;
+      if (client) dialed.push(client);
+      const allowed = client !== undefined && maySend(each.url, http.url) ? credentials : [];
+      return new A2aPeer({ ...each, http, grpc: client, grpcCredentials: allowed });
+    };
     const kept = new Map<string, Promise<unknown>>();
     const once = <T>(name: string, make: () => Promise<T>): Promise<T> => {
       if (!kept.has(name)) kept.set(name, make());
       return kept.get(name) as Promise<T>;
     };
-    const surface: A2aSurface = { peer, active, credentials, once };
+    const siblings = targets.filter((each) => each.version === target.version && each !== target).map(peerOf);
+    const surface: A2aSurface = {
+      peer: peerOf(target),
+      siblings,
+      active,
+      credentials: credentials.length > 0,
+      once,
+    };
     return {
       name: target.name,
       transport: target.binding,
-      version: VERSIONS.indexOf(target.version),
+      version: A2A_VERSIONS.indexOf(target.version),
       probe: async (name) => {
         const probe = A2A_PROBES[name] ?? A2A_OBSERVATIONS[name];
         if (probe === undefined) throw new Error(`there is no probe ${name}`);
         return probe(surface);
       },
       late: (name) => A2A_OBSERVATIONS[name] !== undefined,
-      close: async () => {},
+      close: async () => {
+        for (const client of dialed) client.close();
+      },
     };
   });
 }

@@ -3,14 +3,17 @@ import { REVISIONS } from '../../protocol/mcp/revisions/index.js';
 import { skip } from '../requirement.js';
 import type { Surface } from '../run.js';
 import type { Detected, McpTarget } from './detect.js';
+import type { OpenOptions, Peer } from './peer.js';
 import { LOCKED_PROBES, MCP_OBSERVATIONS, MCP_PROBES } from './probes.js';
 import { McpSurface } from './surface.js';
+
+const INVALID_PARAMS = -32602;
 
 export interface McpSurfaceOptions {
   readonly active: boolean;
   readonly credentials: boolean;
-  /** Records the methods that the server serves. */
-  readonly methods: Record<string, boolean>;
+  /** The methods of the revisions; takes whether the server serves them. */
+  readonly methods: Record<string, boolean | null>;
 }
 
 /** The name of a revision over a transport in reports. */
@@ -24,7 +27,14 @@ export function mcpSurfaces(
   return targets.map((target) => async (): Promise<Surface> => {
     const peer = await target.open();
     const revisions = targets.filter(sameTransport(target)).map(({ revision }) => revision.date);
-    const surface = new McpSurface({ peer, active, credentials, revisions, fresh: target.open });
+    // Connections that a probe could not close, because the time was over.
+    const others = new Set<Peer>();
+    const fresh = async (how?: OpenOptions): Promise<Peer> => {
+      const other = await target.open(how);
+      others.add(other);
+      return other;
+    };
+    const surface = new McpSurface({ peer, active, credentials, revisions, fresh });
     return {
       name: surfaceName(target.revision, target.transport),
       transport: target.transport,
@@ -38,10 +48,11 @@ export function mcpSurfaces(
       },
       late: (name) => MCP_OBSERVATIONS[name] !== undefined,
       close: async () => {
-        for (const { method, result, error } of surface.peer.log)
-          if (/^(?!parley)[a-z]+(\/[a-zA-Z/]+)?$/.test(method) && (result ?? error) !== undefined)
-            methods[method] = (methods[method] ?? false) || result !== undefined;
-        await surface.peer.close();
+        for (const { method, result, error, code } of surface.peer.log)
+          if (Object.hasOwn(methods, method) && (result ?? error) !== undefined)
+            // A server that refuses the parameters of a method has the method.
+            methods[method] = methods[method] === true || result !== undefined || code === INVALID_PARAMS;
+        await Promise.allSettled([surface.peer, ...others].map((each) => each.close()));
       },
     };
   });

@@ -33,6 +33,8 @@ export interface Channel {
 
 /** Time for an unwanted answer to bytes that are not JSON, in milliseconds. */
 const QUIET = 300;
+/** A program gets this many times the usual time for its first answer. */
+const STARTS = 3;
 /** Most messages that are kept while no request waits. */
 const MAX_LOOSE = 1_000;
 
@@ -59,6 +61,7 @@ export class ChannelPeer implements Peer {
     if (channel.http) this.http = channel.http;
     if (channel.sse) this.sse = channel.sse;
     channel.receive((text) => {
+      if (!pace.received(text.length)) return;
       if (this.arrived.length < MAX_LOOSE) this.arrived.push(parseJson(text));
       if (text.includes('\ufffd')) this.utf8 = false;
       this.changed();
@@ -72,23 +75,35 @@ export class ChannelPeer implements Peer {
   /** Opens the connection. Check `opening` for its outcome. */
   static async open(channel: Channel, revision: Revision, pace: Pace, how: OpenOptions = {}): Promise<ChannelPeer> {
     const peer = new ChannelPeer(channel, revision, pace);
-    if (how.bare) return peer;
-    if (revision.era === 'modern') {
-      peer.opening = await peer.call('server/discover', {});
-      return peer;
-    }
-    peer.opening = await peer.call('initialize', initializeParams(how.version ?? revision.date));
-    peer.early.push(...peer.opening.messages.filter((each) => each !== peer.opening.response));
-    if (peer.opening.result !== undefined) {
-      const sent = messageOf(revision, 'notifications/initialized', undefined, undefined, {});
-      await ChannelPeer.quietly(peer, JSON.stringify(sent));
+    try {
+      if (!how.bare) await peer.begin(how);
+    } catch (error) {
+      // The program must not outlive an assessment whose time is over.
+      await channel.close();
+      throw error;
     }
     return peer;
   }
 
-  private static async quietly(peer: ChannelPeer, text: string): Promise<void> {
-    await peer.pace.turn();
-    await peer.channel.send(text).catch(() => {});
+  private async begin({ version, capabilities }: OpenOptions): Promise<void> {
+    // A program needs time to start.
+    const patience = this.transport === 'stdio' ? { limit: STARTS * this.pace.options.answer } : {};
+    if (this.revision.era === 'modern') {
+      this.opening = await this.call('server/discover', {}, patience);
+      return;
+    }
+    const params = initializeParams(version ?? this.revision.date, capabilities);
+    this.opening = await this.call('initialize', params, patience);
+    this.early.push(...this.opening.messages.filter((each) => each !== this.opening.response));
+    if (this.opening.result === undefined) return;
+    const sent = messageOf(this.revision, 'notifications/initialized', undefined, undefined, {});
+    await this.quietly(JSON.stringify(sent));
+  }
+
+  /** Sends without waiting for an answer. */
+  private async quietly(text: string): Promise<void> {
+    await this.pace.turn();
+    await this.channel.send(text).catch(() => {});
   }
 
   get alive(): boolean {
@@ -118,6 +133,10 @@ export class ChannelPeer implements Peer {
     // The answer to the request that followed is no answer to the notification.
     const messages = reply.messages.filter((each) => !answers(each, id));
     return this.replace(reply, replyOf(method, sent, { ...reply, messages }, reply.evidence));
+  }
+
+  respond(response: Json): Promise<void> {
+    return this.quietly(JSON.stringify(response));
   }
 
   async send(text: string, options: CallOptions = {}): Promise<Reply> {
@@ -157,6 +176,7 @@ export class ChannelPeer implements Peer {
     const wait = this.pace.limit(limit);
     if (failure === undefined && !(await this.until(() => done(this.arrived), wait)))
       failure = this.ended ?? (sent === undefined ? undefined : `no answer within ${Math.round(wait)} ms`);
+    if (failure !== undefined) this.pace.check();
     const milliseconds = Math.round(performance.now() - started);
     const received: Received = {
       ...NOTHING,

@@ -19,6 +19,7 @@ export class HttpPeer implements Peer {
   opening!: Reply;
   session: string | undefined;
   private ids = 0;
+  private closed = false;
 
   private constructor(
     readonly http: HttpWire,
@@ -33,7 +34,7 @@ export class HttpPeer implements Peer {
       peer.opening = await peer.call('server/discover', {});
       return peer;
     }
-    peer.opening = await peer.call('initialize', initializeParams(how.version ?? revision.date));
+    peer.opening = await peer.call('initialize', initializeParams(how.version ?? revision.date, how.capabilities));
     peer.session = headerOf(peer.opening.headers, 'mcp-session-id');
     if (peer.opening.result !== undefined) await peer.notify('notifications/initialized');
     return peer;
@@ -64,13 +65,18 @@ export class HttpPeer implements Peer {
     return this.post(method, params, messageOf(this.revision, method, params, undefined, options), options);
   }
 
+  async respond(response: Json): Promise<void> {
+    await this.http.send({ method: 'POST', headers: this.headersFor(''), json: response });
+  }
+
   async send(text: string, options: CallOptions = {}): Promise<Reply> {
     const headers = { ...this.headersFor(''), ...options.headers };
     return this.keep(await this.http.send({ method: 'POST', headers, text, ...limits(options) }));
   }
 
   async close(): Promise<undefined> {
-    if (this.session === undefined) return;
+    if (this.session === undefined || this.closed) return;
+    this.closed = true;
     await this.http.send({ method: 'DELETE', headers: this.headersFor('') });
   }
 

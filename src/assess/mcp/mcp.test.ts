@@ -1,9 +1,21 @@
 import { describe, expect, it } from 'vitest';
 import { assessFixture } from '../../../test/fixtures/assess/assess-fixture.js';
-import { MCP_FAULTS } from '../../../test/fixtures/assess/mcp-faults.js';
+import { MCP_FAULTS, type Planted } from '../../../test/fixtures/assess/mcp-faults.js';
+import type { Fault, Json, Settings } from '../../../test/fixtures/assess/mcp-server.js';
 import { failedChecks } from '../report/model.js';
 import { MCP_OBSERVATIONS, MCP_PROBES } from './probes.js';
 import { MCP_REQUIREMENTS } from './requirements.js';
+
+const AT_ONCE = 16;
+
+/** Variants of a correct server. */
+const CORRECT: readonly Partial<Settings>[] = [
+  {},
+  { stream: true, sessions: false },
+  { token: 'secret-token' },
+  { stream: true, resumable: true },
+  { omit: ['prompts', 'completions', 'logging', 'tasks'] },
+];
 
 describe('a correct server', () => {
   const both = (letter: string): [string, string][] => [
@@ -20,7 +32,7 @@ describe('a correct server', () => {
   ];
   for (const [letter, transport] of surfaces) {
     it(`of revision ${letter} over ${transport} has no failures`, async () => {
-      for (const settings of [{}, { stream: true, sessions: false }, { token: 'secret-token' }]) {
+      for (const settings of CORRECT) {
         const report = await assessFixture(letter, transport, undefined, settings);
         expect(report.sections).toHaveLength(1);
         expect(report.sections.flatMap(failedChecks).map(({ id, reason }) => `${id}: ${reason}`)).toEqual([]);
@@ -32,17 +44,27 @@ describe('a correct server', () => {
 });
 
 describe('planted faults', () => {
-  it('are found and named by their requirement', async () => {
+  it('S0-58: are found and named by their requirement', async () => {
     const missed: string[] = [];
-    for (const [letter, transport, fault] of MCP_FAULTS) {
+    let alone = 0;
+    const examine = async ([letter, transport, fault]: Planted): Promise<void> => {
       const report = await assessFixture(letter, transport, fault);
       const failed = report.sections.flatMap(failedChecks).map(({ id }) => id);
       if (!failed.includes(fault.row))
         missed.push(`${fault.row} ${letter}/${transport}: ${failed.join(' ') || 'nothing'}`);
-    }
-    expect(MCP_FAULTS.length).toBeGreaterThanOrEqual(150);
+      else if (failed.length === 1) alone++;
+    };
+    // An assessment mostly waits for answers that a broken server does not send.
+    for (let i = 0; i < MCP_FAULTS.length; i += AT_ONCE)
+      await Promise.all(MCP_FAULTS.slice(i, i + AT_ONCE).map(examine));
+    const rows = new Set(MCP_FAULTS.map(([, , { row }]) => row)).size;
+    const found = MCP_FAULTS.length - missed.length;
+    console.log(
+      `MCP: ${MCP_FAULTS.length} planted faults of ${rows} requirements, ${found} found, ${alone} of them alone`,
+    );
+    expect(MCP_FAULTS.length).toBeGreaterThanOrEqual(250);
     expect(missed).toEqual([]);
-  }, 60_000);
+  }, 300_000);
 
   it('cover every requirement that counts in the standard profile', () => {
     const planted = new Set(MCP_FAULTS.map(([, , { row }]) => row));
@@ -66,9 +88,32 @@ describe('the table of requirements', () => {
   });
 });
 
-it('gives the same report twice, apart from times', async () => {
+it('S1-83: gives the same report twice, apart from times', async () => {
   const once = async (): Promise<string> => {
     const { times: _, ...rest } = await assessFixture('D', 'http', MCP_FAULTS[0]![2]);
+    return JSON.stringify(rest);
+  };
+  expect(await once()).toBe(await once());
+});
+
+it('gives the same report twice for a server whose headers, times and ids differ each time', async () => {
+  let count = 0;
+  const volatile: Fault = {
+    row: '',
+    http: (answer) => ({ ...answer, headers: { ...answer.headers, 'x-ratelimit-remaining': String(++count) } }),
+    message: (out) => {
+      for (const { result } of out)
+        for (const tool of ((result as Json | undefined)?.['tools'] ?? []) as Json[])
+          Object.assign(tool, {
+            inputSchema: 1,
+            name: `made ${new Date(++count).toISOString()} ${crypto.randomUUID()}`,
+          });
+      return out;
+    },
+  };
+  const once = async (): Promise<string> => {
+    const { times: _, ...rest } = await assessFixture('D', 'http', volatile);
+    expect(rest.sections[0]!.mustFailures).toBeGreaterThan(0);
     return JSON.stringify(rest);
   };
   expect(await once()).toBe(await once());

@@ -26,6 +26,8 @@ export interface OpenOptions {
   readonly version?: string;
   /** True to send nothing at first. */
   readonly bare?: boolean;
+  /** The capabilities that the client declares. Default: none. */
+  readonly capabilities?: Json;
 }
 
 /** The event stream of the HTTP+SSE transport. */
@@ -56,6 +58,8 @@ export interface Peer {
   call(method: string, params?: Json, options?: CallOptions): Promise<Reply>;
   /** Sends a notification. Over stdio and HTTP+SSE a harmless request follows, so that an answer would be seen. */
   notify(method: string, params?: Json, options?: CallOptions): Promise<Reply>;
+  /** Answers a request of the server, while a call waits. */
+  respond(response: Json): Promise<void>;
   /** Sends bytes that need not be JSON. */
   send(text: string, options?: CallOptions): Promise<Reply>;
   /** Lines on stdout that are not messages. stdio only. */
@@ -99,9 +103,9 @@ export function messageOf(
   return { ...head, params: { ...params, _meta: fields } };
 }
 
-export const initializeParams = (version: string): Json => ({
+export const initializeParams = (version: string, capabilities: Json = {}): Json => ({
   protocolVersion: version,
-  capabilities: {},
+  capabilities,
   clientInfo: CLIENT,
 });
 

@@ -1,9 +1,9 @@
 /** Probes of messages, versions and the life cycle. */
-import { NEWEST_LEGACY, revisionOf } from '../../protocol/mcp/revisions/index.js';
-import { asList, asObject, eachObject, isInteger, isObject, isText, type Json } from '../json.js';
-import { expect, fail, skip, type Verdict, worst } from '../requirement.js';
+import { NEWEST_LEGACY, NEWEST_MODERN, revisionOf } from '../../protocol/mcp/revisions/index.js';
+import { asList, asObject, canonical, eachObject, isInteger, isObject, isText, type Json } from '../json.js';
+import { expect, fail, PASS, skip, type Verdict, worst } from '../requirement.js';
 import { contentType, isAccepted, isRefused, type Reply } from '../wire/reply.js';
-import { isRequest, isResponse, observation, type Probe, replies } from './observed.js';
+import { isRequest, isResponse, observation, type Probe, replies, seenBy } from './observed.js';
 import { harmless, initializeParams, META } from './peer.js';
 import type { McpSurface } from './surface.js';
 
@@ -41,6 +41,12 @@ export const served = (reply: Reply, what: string): Verdict =>
 const unknownMethod = (surface: McpSurface): Promise<Reply> =>
   surface.once('unknown method', () => surface.peer.call('parley/unknown', {}));
 
+/** The answer to bytes that are not JSON. */
+const malformed = (surface: McpSurface): Promise<Reply> =>
+  surface.once('malformed JSON', () =>
+    surface.peer.send('{"jsonrpc": "2.0", "id": 1, "method": ', { headers: { 'Mcp-Method': plainMethod(surface) } }),
+  );
+
 const unsupported = (surface: McpSurface): Promise<Reply> =>
   surface.once('unsupported version', () =>
     surface.peer.call(
@@ -68,8 +74,12 @@ async function goesOn(surface: McpSurface): Promise<Verdict> {
 
 const LABEL = '[A-Za-z](?:[A-Za-z0-9-]*[A-Za-z0-9])?';
 const NAME = '(?:[A-Za-z0-9](?:[A-Za-z0-9_.-]*[A-Za-z0-9])?)?';
+/** A key longer than this is not compared with the grammar, whose comparison takes quadratic time. */
+const LONGEST_KEY = 512;
 const META_KEY = new RegExp(`^(?:${LABEL}(?:\\.${LABEL})*/)?${NAME}$`);
 const EXTENSION_KEY = new RegExp(`^${LABEL}(?:\\.${LABEL})*/${NAME}$`);
+
+const isMetaKey = (key: string): boolean => key.length <= LONGEST_KEY && META_KEY.test(key);
 
 const DEFINED_CODES: ReadonlySet<number> = new Set([-32700, -32600, -32601, -32602, -32603, -32020, -32021, -32022]);
 const RETIRED_CODES: ReadonlySet<number> = new Set([-32002, -32042]);
@@ -91,15 +101,37 @@ function wrongCapability(capabilities: Json): string | undefined {
   return undefined;
 }
 
+/** Methods that need a capability of the server. */
+const BEHIND_CAPABILITIES: readonly (readonly [string, string, Json])[] = [
+  ['tools', 'tools/list', {}],
+  ['resources', 'resources/list', {}],
+  ['prompts', 'prompts/list', {}],
+  [
+    'completions',
+    'completion/complete',
+    { ref: { type: 'ref/prompt', name: 'parley' }, argument: { name: 'none', value: '' } },
+  ],
+];
+
+const CHANGES: Readonly<Record<string, string>> = {
+  'notifications/tools/list_changed': 'tools',
+  'notifications/prompts/list_changed': 'prompts',
+  'notifications/resources/list_changed': 'resources',
+};
+
+/** Fields of results that only the modern era has. */
+const MODERN_FIELDS = ['resultType', 'ttlMs', 'cacheScope'];
+
 const CLIENT_FEATURES: ReadonlySet<unknown> = new Set(['sampling/createMessage', 'roots/list', 'elicitation/create']);
 const EARLY: ReadonlySet<unknown> = new Set(['ping', 'notifications/message']);
+
+/** A result without the time for which it may be kept: that time runs down between two requests. */
+const lasting = (result: Json | undefined): Json => ({ ...result, ttlMs: undefined });
 
 export const BASE_PROBES: Readonly<Record<string, Probe>> = {
   unknownMethod: async (surface) => refusedWith(await unknownMethod(surface), -32601),
   malformedJson: async (surface) => {
-    const reply = await surface.peer.send('{"jsonrpc": "2.0", "id": 1, "method": ', {
-      headers: { 'Mcp-Method': plainMethod(surface) },
-    });
+    const reply = await malformed(surface);
     if (reply.code !== undefined && reply.code !== -32700)
       return fail(`expected the error -32700, got ${reply.code}`, reply);
     if (
@@ -119,6 +151,22 @@ export const BASE_PROBES: Readonly<Record<string, Probe>> = {
     if (surface.peer.transport === 'http' && isAccepted(reply) && reply.error === undefined && reply.status !== 202)
       return fail(`an object without a method got the status ${reply.status} and no error`, reply);
     return goesOn(surface);
+  },
+  unreadableId: async (surface) => {
+    const reply = await malformed(surface);
+    if (reply.response === undefined) return skip('no error was sent');
+    const id = reply.response['id'] ?? null;
+    return expect(id === null, `the error for an unreadable request has the id ${JSON.stringify(id)}`, reply);
+  },
+  reservedMeta: async (surface) => {
+    const meta = { 'io.modelcontextprotocol/parley-unknown': { any: ['value'] }, 'com.example/parley': 1 };
+    return served(await surface.peer.call(plainMethod(surface), {}, { meta }), 'unknown keys in _meta were refused');
+  },
+  undeclaredMethods: async (surface) => {
+    const verdicts: Verdict[] = [];
+    for (const [capability, method, params] of BEHIND_CAPABILITIES)
+      if (!surface.declares(capability)) verdicts.push(refusedWith(await surface.peer.call(method, params), -32601));
+    return verdicts.length === 0 ? skip('the server declares every capability') : worst(verdicts);
   },
   stringId: (surface) => echoed(surface, 'parley-1'),
   integerId: async (surface) => worst([await echoed(surface, 0), await echoed(surface, LARGE_ID)]),
@@ -197,6 +245,27 @@ export const BASE_PROBES: Readonly<Record<string, Probe>> = {
     const known = surface.options.revisions.includes(version) || revisionOf(version)?.era === 'legacy';
     return expect(known, `answered with ${version}, which the server does not support`, other.opening);
   },
+  latestVersion: async (surface) => {
+    const other = await surface.options.fresh({ version: '1999-01-01' });
+    const version = other.opening.result?.['protocolVersion'];
+    await other.close();
+    if (!isText(version)) return skip('an unknown version was refused');
+    const latest = surface.options.revisions.filter((date) => date <= NEWEST_LEGACY.date).sort();
+    return expect(version >= latest.at(-1)!, `answered with ${version} instead of ${latest.at(-1)}`, other.opening);
+  },
+  modernVersion: async (surface) => {
+    const other = await surface.options.fresh({ version: NEWEST_MODERN.date });
+    const version = other.opening.result?.['protocolVersion'];
+    await other.close();
+    if (version === undefined) return fail(`initialize was refused: ${outcome(other.opening)}`, other.opening);
+    return expect(revisionOf(version)?.era === 'legacy', `initialize was answered with ${version}`, other.opening);
+  },
+  pingFirst: async (surface) => {
+    const bare = await surface.options.fresh({ bare: true });
+    const reply = await bare.call('ping');
+    await bare.close();
+    return served(reply, 'ping before initialize was not answered');
+  },
   ping: async ({ peer }) => {
     const reply = await peer.call('ping');
     const keys = Object.keys(reply.result ?? {}).filter((key) => key !== '_meta');
@@ -226,6 +295,38 @@ export const BASE_PROBES: Readonly<Record<string, Probe>> = {
       await surface.peer.call(plainMethod(surface), {}, { meta: { [META.client]: undefined } }),
       'a request without clientInfo was refused',
     ),
+  clientInfoIgnored: async (surface) => {
+    const method = plainMethod(surface);
+    const own = await surface.peer.call(method, {});
+    const other = await surface.peer.call(
+      method,
+      {},
+      { meta: { [META.client]: { name: 'another-client', version: '99' } } },
+    );
+    return expect(
+      canonical(lasting(own.result)) === canonical(lasting(other.result)),
+      'the result differs for a client with another name',
+      other,
+    );
+  },
+  unknownExtension: async (surface) =>
+    served(
+      await surface.peer.call(
+        plainMethod(surface),
+        {},
+        { meta: { [META.capabilities]: { extensions: { 'com.example/parley-unknown': {} } } } },
+      ),
+      'a request with an unknown extension was refused',
+    ),
+  dualEra: async (surface) => {
+    const { revisions, fresh } = surface.options;
+    if (!revisions.some((date) => date <= NEWEST_LEGACY.date)) return skip('the server serves the modern era only');
+    const other = await fresh();
+    await other.call('initialize', initializeParams(NEWEST_LEGACY.date), { envelope: false });
+    const reply = await other.call(plainMethod(surface), {});
+    await other.close();
+    return served(reply, 'a modern request after initialize was refused');
+  },
   firstRequest: async (surface) => {
     const bare = await surface.options.fresh({ bare: true });
     const reply = await bare.call(plainMethod(surface), {});
@@ -245,12 +346,14 @@ export const BASE_PROBES: Readonly<Record<string, Probe>> = {
     const { result } = peer.opening;
     if (!asList(result?.['supportedVersions']).includes(peer.revision.date))
       return fail(`supportedVersions does not list ${peer.revision.date}`, peer.opening);
+    if (!['string', 'undefined'].includes(typeof result?.['instructions']))
+      return fail('instructions is no text', peer.opening);
     return expect(isObject(result?.['capabilities']), 'capabilities is missing', peer.opening);
   },
   extensionIds: (surface) => {
     const ids = Object.keys(asObject(surface.capabilities['extensions']));
     if (ids.length === 0) return skip('the server has no extensions');
-    const wrong = ids.filter((id) => !EXTENSION_KEY.test(id));
+    const wrong = ids.filter((id) => id.length > LONGEST_KEY || !EXTENSION_KEY.test(id));
     return expect(wrong.length === 0, `wrong ids: ${wrong.join(', ')}`, surface.peer.opening);
   },
   extensionShapes: (surface) => {
@@ -274,6 +377,7 @@ export const BASE_PROBES: Readonly<Record<string, Probe>> = {
       ['ping', {}],
       ['logging/setLevel', { level: 'info' }],
       ['resources/subscribe', { uri: 'parley:none' }],
+      ['resources/unsubscribe', { uri: 'parley:none' }],
       ['initialize', initializeParams(NEWEST_LEGACY.date)],
     ];
     const verdicts: Verdict[] = [];
@@ -341,7 +445,7 @@ export const BASE_OBSERVATIONS: Readonly<Record<string, Probe>> = {
     wrong: ({ message }) => {
       let wrong: string | undefined;
       eachObject(message, (object) => {
-        for (const key of Object.keys(asObject(object['_meta']))) if (!META_KEY.test(key)) wrong ??= key;
+        for (const key of Object.keys(asObject(object['_meta']))) if (!isMetaKey(key)) wrong ??= key;
       });
       return wrong === undefined ? undefined : `the key ${JSON.stringify(wrong)} in _meta`;
     },
@@ -351,6 +455,36 @@ export const BASE_OBSERVATIONS: Readonly<Record<string, Probe>> = {
       isRequest(message) && CLIENT_FEATURES.has(message['method'])
         ? `${message['method']} was sent to a client without that capability`
         : undefined,
+  }),
+  serverRequestIds: (surface) => {
+    const known = new Set<unknown>();
+    for (const { message, reply } of seenBy(surface)) {
+      if (!isRequest(message)) continue;
+      if (known.has(message['id'])) return fail(`the server used the id ${JSON.stringify(message['id'])} twice`, reply);
+      known.add(message['id']);
+    }
+    return known.size === 0 ? skip('the server sent no requests') : PASS;
+  },
+  undeclaredChanges: observation({
+    about: ({ message }) => CHANGES[String(message['method'])] !== undefined,
+    wrong: ({ message }, { capabilities }) =>
+      asObject(capabilities[CHANGES[String(message['method'])]!])['listChanged'] === true
+        ? undefined
+        : `${message['method']} was sent, but not declared`,
+    none: 'no change was announced',
+  }),
+  unrequestedChanges: observation({
+    about: ({ message }) => CHANGES[String(message['method'])] !== undefined,
+    wrong: ({ message, reply }) =>
+      reply.method === 'subscriptions/listen' ? undefined : `${message['method']} was sent without a subscription`,
+    none: 'no change was announced',
+  }),
+  modernFields: observation({
+    about: ({ message }) => isObject(message['result']) && !('method' in message),
+    wrong: ({ message, reply }) => {
+      const field = MODERN_FIELDS.find((each) => each in asObject(message['result']));
+      return field === undefined ? undefined : `the result of ${reply.method} has ${field}`;
+    },
   }),
   noServerRequests: observation({
     wrong: ({ message }) => (isRequest(message) ? `the server sent the request ${message['method']}` : undefined),

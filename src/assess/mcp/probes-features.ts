@@ -121,6 +121,9 @@ async function badCall(surface: McpSurface): Promise<Reply | undefined> {
   return surface.once('bad call', () => surface.peer.call('tools/call', { name: tool['name'], arguments: {} }));
 }
 
+const missing = (surface: McpSurface): Promise<Reply> =>
+  surface.once('missing resource', () => surface.peer.call('resources/read', { uri: NO_SUCH_URI }));
+
 const NO_STRICT_TOOL = 'no tool that may be called requires an argument';
 
 export const FEATURE_PROBES: Readonly<Record<string, Probe>> = {
@@ -155,6 +158,42 @@ export const FEATURE_PROBES: Readonly<Record<string, Probe>> = {
     const wrong = HINTS.find((hint) => hint in annotations && typeof annotations[hint] !== 'boolean');
     return wrong === undefined ? undefined : `${wrong} is not a boolean`;
   }),
+  titles: async (surface) => {
+    let seen = 0;
+    for (const name of ['tools', 'resources', 'resourceTemplates', 'prompts'] as const) {
+      const list = await surface.list(name);
+      for (const { title, name: item } of list?.items ?? []) {
+        if (title === undefined) continue;
+        seen++;
+        if (typeof title !== 'string') return fail(`${String(item)}: the title is no text`, list!.pages[0]);
+      }
+    }
+    return seen === 0 ? skip('nothing has a title') : PASS;
+  },
+  schemaDialect: eachItem('tools', (tool) => {
+    const dialects = [tool['inputSchema'], tool['outputSchema']].map((schema) => asObject(schema)['$schema']);
+    const wrong = dialects.find((each) => each !== undefined && !(isText(each) && URL.canParse(each)));
+    return wrong === undefined ? undefined : `$schema is ${JSON.stringify(wrong)}`;
+  }),
+  appResources: async (surface) => {
+    const list = await surface.list('tools');
+    const addresses = (list?.items ?? []).flatMap((tool) => {
+      const { resourceUri } = asObject(asObject(tool['_meta'])['ui']);
+      return resourceUri === undefined ? [] : [resourceUri];
+    });
+    const [first] = addresses;
+    if (first === undefined) return skip('no tool has a user interface');
+    const wrong = addresses.find((uri) => !String(uri).startsWith('ui://'));
+    if (wrong !== undefined) return fail(`the user interface is at ${String(wrong)}`, list!.pages[0]);
+    const reply = await surface.peer.call('resources/read', { uri: first });
+    const [contents] = asList(reply.result?.['contents']).map(asObject);
+    if (contents === undefined) return fail(`the user interface cannot be read: ${outcome(reply)}`, reply);
+    return expect(
+      /^text\/html\s*;\s*profile=mcp-app$/.test(String(contents['mimeType'])),
+      `the user interface has the type ${JSON.stringify(contents['mimeType'])}`,
+      reply,
+    );
+  },
   toolNames: eachItem('tools', ({ name }) =>
     /^[A-Za-z0-9_.-]{1,128}$/.test(String(name)) ? undefined : 'the name has other characters or a wrong length',
   ),
@@ -191,6 +230,8 @@ export const FEATURE_PROBES: Readonly<Record<string, Probe>> = {
     () => true,
     ({ reply }) => {
       if (reply.result?.['resultType'] === 'input_required') return undefined;
+      // A tool may need a capability that the request did not declare.
+      if (reply.code === -32021) return undefined;
       if (reply.result === undefined) return `the call failed: ${outcome(reply)}`;
       if (!Array.isArray(reply.result['content'])) return 'the result has no content';
       const flag = reply.result['isError'];
@@ -232,8 +273,13 @@ export const FEATURE_PROBES: Readonly<Record<string, Probe>> = {
 
   missingResource: async (surface) => {
     if (!surface.declares('resources')) return skip('the server declares no resources');
-    const reply = await surface.peer.call('resources/read', { uri: NO_SUCH_URI });
-    return refusedWith(reply, surface.modern ? -32602 : -32002);
+    return refusedWith(await missing(surface), surface.modern ? -32602 : -32002);
+  },
+  missingResourceUri: async (surface) => {
+    if (!surface.declares('resources')) return skip('the server declares no resources');
+    const reply = await missing(surface);
+    if (reply.error === undefined) return skip('there was no error');
+    return expect(asObject(reply.error['data'])['uri'] === NO_SUCH_URI, 'the error does not name the uri', reply);
   },
   resourceContents: async (surface) => {
     const reply = await surface.firstResource();
@@ -296,6 +342,6 @@ export const FEATURE_PROBES: Readonly<Record<string, Probe>> = {
 
 const said = (reply: Reply): string => (reply.code === undefined ? outcome(reply) : `got the error ${reply.code}`);
 
-/** Any verdict for a list that the server has not. */
+/** The first list that the server declares. */
 export const firstList = (surface: McpSurface): ListName | undefined =>
   (['tools', 'resources', 'prompts'] as const).find((name) => surface.declares(name));

@@ -1,10 +1,12 @@
 /** Probes of authorization, and of attacks through web sites. */
 import { headerOf } from '../../protocol/http/headers.js';
+import { disclosesInside } from '../disclosure.js';
 import { asList, asObject, isObject, type Json } from '../json.js';
 import { expect, fail, PASS, skip, type Verdict } from '../requirement.js';
 import { isRefused, type Reply } from '../wire/reply.js';
 import { type Probe, replies } from './observed.js';
 import { harmless, initializeParams } from './peer.js';
+import { plainMethod } from './probes-base.js';
 import type { McpSurface } from './surface.js';
 
 const FOREIGN = 'https://attacker.example';
@@ -45,7 +47,7 @@ function metadata(surface: McpSurface, refused: Reply): Promise<Reply | undefine
     const addresses = [named, `${origin}${known}${pathname === '/' ? '' : pathname}`, `${origin}${known}`];
     let last: Reply | undefined;
     for (const address of addresses) {
-      // An address at another host is the server's word only; it is not fetched.
+      // A server may name any address, so an address at another host is not fetched.
       if (address === undefined || !URL.canParse(address) || new URL(address).origin !== origin) continue;
       last = await http.send({ method: 'GET', url: new URL(address), credentials: false });
       if (last.status === 200 && isObject(last.messages[0])) return last;
@@ -66,6 +68,12 @@ export const SECURITY_PROBES: Readonly<Record<string, Probe>> = {
     const reply = await peer.http!.send({ method: 'GET', headers, headOnly: true });
     return expect(isRefused(reply), `a stream for ${FOREIGN} got the status ${reply.status}`, reply);
   },
+  sseHost: async ({ peer }) => {
+    if (!LOOPBACK.test(peer.http!.url.hostname)) return skip('the server is not on a loopback address');
+    const headers = { Accept: 'text/event-stream', Host: 'attacker.example' };
+    const reply = await peer.http!.send({ method: 'GET', headers, headOnly: true });
+    return expect(isRefused(reply), `a stream for attacker.example got the status ${reply.status}`, reply);
+  },
   host: async (surface) => {
     if (!LOOPBACK.test(surface.peer.http!.url.hostname)) return skip('the server is not on a loopback address');
     const reply = await surface.peer.call(harmless(surface.peer.revision), undefined, {
@@ -75,7 +83,7 @@ export const SECURITY_PROBES: Readonly<Record<string, Probe>> = {
   },
   everyRequestAuthenticated: ifLocked(async (_, surface) => {
     if (!surface.options.credentials) return skip('no credential was given');
-    const reply = await surface.peer.call(harmless(surface.peer.revision), undefined, { credentials: false });
+    const reply = await surface.peer.call(plainMethod(surface), {}, { credentials: false });
     return expect(reply.status === 401, `a request without the token got the status ${reply.status}`, reply);
   }),
   missingToken: async (surface) => {
@@ -86,6 +94,14 @@ export const SECURITY_PROBES: Readonly<Record<string, Probe>> = {
   invalidToken: ifLocked(async (_, surface) => {
     const reply = await first(surface, { Authorization: 'Bearer parley-invalid-token-0123456789' });
     return expect(reply.status === 401, `an invalid token got the status ${reply.status}`, reply);
+  }),
+  malformedToken: ifLocked(async (_, surface) => {
+    const reply = await first(surface, { Authorization: 'Bearer' });
+    return expect(
+      reply.status === 400 || reply.status === 401,
+      `a malformed Authorization header got the status ${reply.status}`,
+      reply,
+    );
   }),
   challenge: ifLocked((refused) =>
     expect(
@@ -127,16 +143,10 @@ export const SECURITY_PROBES: Readonly<Record<string, Probe>> = {
   },
 };
 
-const TRACE =
-  /\n\s+at \S.*:\d+:\d+|Traceback \(most recent call last\)|\/(?:home|usr|var|opt|Users)\/[\w./-]+\.(?:js|ts|mjs|py|go|rs)\b/;
-
 export const SECURITY_OBSERVATIONS: Readonly<Record<string, Probe>> = {
   noStackTraces: replies(
     ({ error }) => error !== undefined,
-    ({ error }) =>
-      TRACE.test(`${error!['message']}\n${JSON.stringify(error!['data'] ?? '').replaceAll('\\n', '\n')}`)
-        ? 'an error shows a stack trace or a path of the server'
-        : undefined,
+    ({ error }) => (disclosesInside(error) ? 'an error shows a stack trace or a path of the server' : undefined),
     'no error was sent',
   ),
 };

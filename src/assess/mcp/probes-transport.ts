@@ -3,7 +3,7 @@ import { headerOf } from '../../protocol/http/headers.js';
 import { NEWEST_LEGACY } from '../../protocol/mcp/revisions/index.js';
 import { isObject, type Json, parseJson } from '../json.js';
 import { expect, fail, PASS, skip, type Verdict, worst } from '../requirement.js';
-import { contentType, isAccepted, type Reply } from '../wire/reply.js';
+import { contentType, isAccepted, isRefused, type Reply } from '../wire/reply.js';
 import { type Probe, replies } from './observed.js';
 import type { CallOptions } from './peer.js';
 import { plainMethod, refusedWith, served } from './probes-base.js';
@@ -103,6 +103,17 @@ export const TRANSPORT_PROBES: Readonly<Record<string, Probe>> = {
     if (minted !== undefined) return fail('a modern request got a session id', minted);
     return served(reply, 'a request with a session id was refused');
   },
+  lastEventIgnored: async (surface) => {
+    const headers = { 'Last-Event-ID': 'parley-1' };
+    return served(await surface.peer.call(plainMethod(surface), {}, { headers }), 'Last-Event-ID was not ignored');
+  },
+  headerlessRequest: ifModernOnly(async (surface) => {
+    const headers = { 'MCP-Protocol-Version': undefined, 'Mcp-Method': undefined };
+    const reply = await surface.peer.call(plainMethod(surface), {}, { envelope: false, headers });
+    return expect(isRefused(reply), `a request without version and metadata got ${reply.status}`, reply);
+  }),
+  badAccept: withHeaders(() => ({ Accept: 'text/html' }), status(406)),
+  badContentType: withHeaders(() => ({ 'Content-Type': 'text/plain' }), status(415)),
   handlerErrorStatus: async (surface) => {
     const named = namedRequest(surface);
     if (named === undefined) return skip(NOTHING_NAMED);
@@ -122,6 +133,7 @@ export const TRANSPORT_PROBES: Readonly<Record<string, Probe>> = {
   encodedName: withNameHeader(encoded, (reply) =>
     expect(reply.code !== -32020 && reply.status !== 400, 'the encoded name was not decoded', reply),
   ),
+  literalEncoding: withNameHeader((name) => encoded(name).replace('base64', 'BASE64'), mismatch),
   brokenEncoding: withNameHeader(() => '=?base64?%%%?=', status(400)),
   bareNotification: async ({ peer }) =>
     expect(
@@ -133,6 +145,13 @@ export const TRANSPORT_PROBES: Readonly<Record<string, Probe>> = {
     const reply = await raw(surface, 'GET');
     const right = reply.status === 405 || (reply.status === 200 && reply.stream);
     return expect(right, `expected an event stream or 405, got ${reply.status ?? reply.failure}`, reply);
+  },
+  // Sends its own request, because other probes leave out the header with the version.
+  primingEvent: async (surface) => {
+    const reply = await surface.peer.call(plainMethod(surface), {});
+    if (!reply.events.some(({ id }) => id !== undefined)) return skip('the server gives no event ids');
+    const [first] = reply.events;
+    return expect(first?.id !== undefined && first.data === '', 'the first event is no priming event', reply);
   },
   sessionAscii: inSession(({ peer }, session) =>
     expect(/^[\x21-\x7e]+$/.test(session), 'the session id has other characters', peer.opening),
@@ -186,7 +205,14 @@ export const TRANSPORT_PROBES: Readonly<Record<string, Probe>> = {
   },
 };
 
+const MOVED: ReadonlySet<number | undefined> = new Set([301, 302, 303, 307, 308, 405]);
+
 export const TRANSPORT_OBSERVATIONS: Readonly<Record<string, Probe>> = {
+  postEndpoint: replies(
+    ({ sent }) => isObject(sent),
+    ({ status: got }) => (MOVED.has(got) ? `a POST to the endpoint got the status ${got}` : undefined),
+    'nothing was posted',
+  ),
   streamEnds: replies(
     (reply) => reply.stream && reply.response !== undefined && reply.method !== 'subscriptions/listen',
     (reply) => (reply.ended ? undefined : `the stream of ${reply.method} stayed open after the response`),
@@ -204,12 +230,6 @@ export const TRANSPORT_OBSERVATIONS: Readonly<Record<string, Probe>> = {
     ({ response, sent }) =>
       response?.['id'] === (sent as Json)['id'] ? undefined : `an error has the id ${JSON.stringify(response?.['id'])}`,
     'no error was sent',
-  ),
-  primingEvent: replies(
-    ({ events }) => events.some(({ id }) => id !== undefined),
-    ({ events }) =>
-      events[0]?.id !== undefined && events[0].data === '' ? undefined : 'the first event is no priming event',
-    'the server gives no event ids',
   ),
   eventIds: ({ peer }) => {
     const known = new Set<string>();

@@ -1,36 +1,17 @@
-/** Probes of paging, completion, logging, progress, caching, subscriptions, tasks and mirrored parameters. */
-import { TASKS_EXTENSION } from '../../protocol/mcp/model.js';
+/** Probes of paging, completion, progress, cancellation, caching and subscriptions. */
 import { asList, asObject, eachObject, isObject, isText, type Json } from '../json.js';
 import { expect, fail, PASS, skip, type Verdict } from '../requirement.js';
 import type { Reply } from '../wire/reply.js';
 import { isNotification, observation, type Probe, replies } from './observed.js';
-import { META } from './peer.js';
-import { outcome, plainMethod, refusedWith, served } from './probes-base.js';
-import { eachItem, firstList } from './probes-features.js';
+import { harmless, META } from './peer.js';
+import { outcome, refusedWith, served } from './probes-base.js';
+import { firstList } from './probes-features.js';
 import { NO_SUCH_NAME } from './probes-transport.js';
 import { LIST_METHODS, type ListName, type McpSurface } from './surface.js';
 
-const TOKEN = /^[!#$%&'*+.^_`|~0-9A-Za-z-]+$/;
 const MAX_VALUES = 100;
 const CACHEABLE: ReadonlySet<string> = new Set([...Object.values(LIST_METHODS), 'resources/read', 'server/discover']);
 const LISTS = Object.keys(LIST_METHODS) as ListName[];
-
-/** The mirrored parameters of a tool: those that are reachable by names, and the others. */
-function mirrored(tool: Json): { named: Json[]; elsewhere: boolean } {
-  const named: Json[] = [];
-  const walk = (schema: unknown): void => {
-    for (const property of Object.values(asObject(asObject(schema)['properties']))) {
-      if (asObject(property)['x-mcp-header'] !== undefined) named.push(asObject(property));
-      walk(property);
-    }
-  };
-  walk(tool['inputSchema']);
-  let all = 0;
-  eachObject(tool['inputSchema'], (object) => {
-    if (object['x-mcp-header'] !== undefined && !isObject(object['x-mcp-header'])) all++;
-  });
-  return { named, elsewhere: all > named.length };
-}
 
 /** A reference that can be completed: an argument of a prompt, or of a template. */
 async function completable(surface: McpSurface): Promise<Json | undefined> {
@@ -60,18 +41,25 @@ const LISTENED: Readonly<Record<string, string>> = {
 };
 const LISTEN_ID = 'parley-listen';
 
+/** Changes of a list that the server announces, as the filter of a subscription. */
+function changesOf({ capabilities }: McpSurface): Json | undefined {
+  const changing = Object.keys(LISTENED).find((name) => asObject(capabilities[name])['listChanged'] === true);
+  return changing === undefined ? undefined : { [LISTENED[changing]!]: true };
+}
+
 /** The first messages of a subscription; undefined if the server announces no changes. */
 const listen = (surface: McpSurface): Promise<Reply | undefined> =>
   surface.once('listen', async () => {
     const { peer } = surface;
-    const changing = Object.keys(LISTENED).find((name) => asObject(surface.capabilities[name])['listChanged'] === true);
-    if (changing === undefined) return undefined;
-    const notifications = { [LISTENED[changing]!]: true };
+    const notifications = changesOf(surface);
+    if (notifications === undefined) return undefined;
     const enough = (messages: readonly unknown[]): boolean => messages.length > 0;
     const reply = await peer.call('subscriptions/listen', { notifications }, { id: LISTEN_ID, enough });
-    if (peer.transport === 'stdio')
-      await peer.notify('notifications/cancelled', { requestId: LISTEN_ID, reason: 'assessed' });
-    return reply;
+    if (peer.transport !== 'stdio') return reply;
+    // Other messages of the subscription arrive before the answer to the next request.
+    const next = await peer.call(harmless(peer.revision));
+    await peer.notify('notifications/cancelled', { requestId: LISTEN_ID, reason: 'assessed' });
+    return { ...reply, messages: [...reply.messages, ...next.messages.filter((each) => each !== next.response)] };
   });
 
 const onListen =
@@ -85,6 +73,8 @@ const onListen =
   };
 
 const ACKNOWLEDGED = 'notifications/subscriptions/acknowledged';
+/** Notifications that belong to a request, never to a subscription. */
+const OF_REQUESTS: ReadonlySet<unknown> = new Set(['notifications/progress', 'notifications/message']);
 
 export const UTILITY_PROBES: Readonly<Record<string, Probe>> = {
   badCursor: async (surface) => {
@@ -126,18 +116,6 @@ export const UTILITY_PROBES: Readonly<Record<string, Probe>> = {
     const params = { ref: { type: 'ref/prompt', name: NO_SUCH_NAME }, argument: { name: 'none', value: '' } };
     return refusedWith(await surface.peer.call('completion/complete', params), -32602);
   },
-  badLogLevel: async (surface) => {
-    if (!surface.declares('logging')) return skip('logging is not declared');
-    return refusedWith(await surface.peer.call('logging/setLevel', { level: 'parley' }), -32602);
-  },
-  setLevel: async (surface) => {
-    if (!surface.declares('logging')) return skip('logging is not declared');
-    return served(await surface.peer.call('logging/setLevel', { level: 'warning' }), 'logging/setLevel fails');
-  },
-  badLogLevelMeta: async (surface) => {
-    if (!surface.declares('logging')) return skip('logging is not declared');
-    return refusedWith(await surface.peer.call(plainMethod(surface), {}, { meta: { [META.level]: 'parley' } }), -32602);
-  },
   unknownCancel: async (surface) => {
     const { peer } = surface;
     if (surface.modern && peer.transport !== 'stdio') return skip('clients cancel by closing the stream');
@@ -165,76 +143,61 @@ export const UTILITY_PROBES: Readonly<Record<string, Probe>> = {
   }),
   listenTypes: onListen((reply, _, { capabilities }) => {
     const asked = Object.keys(LISTENED).find((name) => asObject(capabilities[name])['listChanged'] === true);
-    const allowed: ReadonlySet<unknown> = new Set([ACKNOWLEDGED, `notifications/${asked}/list_changed`]);
+    const allowed: ReadonlySet<unknown> = new Set([
+      ACKNOWLEDGED,
+      ...OF_REQUESTS,
+      `notifications/${asked}/list_changed`,
+    ]);
     const wrong = reply.messages.filter(isObject).find((each) => 'method' in each && !allowed.has(each['method']));
     return expect(wrong === undefined, `${wrong?.['method']} was not requested`, reply);
   }),
-  unknownTask: async (surface) => {
-    if (!surface.declares('tasks')) return skip('tasks is not declared');
-    return refusedWith(await surface.peer.call('tasks/get', { taskId: 'parley-none' }), -32602);
+  cancelledListen: async (surface) => {
+    const notifications = changesOf(surface);
+    if (notifications === undefined) return skip('the server announces no changes');
+    const other = await surface.options.fresh();
+    const id = 'parley-cancelled';
+    const enough = (messages: readonly unknown[]): boolean => messages.length > 0;
+    const opened = await other.call('subscriptions/listen', { notifications }, { id, enough });
+    const cancelled = await other.notify('notifications/cancelled', { requestId: id, reason: 'assessed' });
+    const next = await other.call(harmless(other.revision));
+    await other.close();
+    if (opened.messages.length === 0 || opened.response !== undefined) return skip('no subscription stays open');
+    const further = [...cancelled.messages, ...next.messages]
+      .filter(isObject)
+      .find((each) => each['id'] === id || asObject(asObject(each['params'])['_meta'])[META.subscription] === id);
+    return expect(further === undefined, 'a message was sent for a request that was cancelled', cancelled, next);
   },
-  unknownTaskExtension: async (surface) => {
-    if (asObject(surface.capabilities['extensions'])[TASKS_EXTENSION] === undefined)
-      return skip('the extension for tasks is not advertised');
-    const reply = await surface.peer.call(
-      'tasks/get',
-      { taskId: 'parley-none' },
-      {
-        meta: { [META.capabilities]: { extensions: { [TASKS_EXTENSION]: {} } } },
-        headers: { 'Mcp-Name': 'parley-none' },
-      },
-    );
-    return refusedWith(reply, -32602);
-  },
-  noLegacyTasks: async (surface) => {
-    if (surface.declares('tasks')) return fail('the capability tasks is advertised', surface.peer.opening);
-    return refusedWith(await surface.peer.call('tasks/result', { taskId: 'parley-none' }), -32601);
-  },
-  mirrorNames: eachItem('tools', (tool) => {
-    const names = mirrored(tool).named.map((each) => each['x-mcp-header']);
-    const wrong = names.find((name) => typeof name !== 'string' || !TOKEN.test(name));
-    if (wrong !== undefined) return `x-mcp-header is ${JSON.stringify(wrong)}`;
-    return new Set(names.map((name) => String(name).toLowerCase())).size === names.length
-      ? undefined
-      : 'a header is used twice';
+  listenQuiet: onListen((reply) => {
+    const wrong = reply.messages.filter(isObject).find((each) => OF_REQUESTS.has(each['method']));
+    return expect(wrong === undefined, `${wrong?.['method']} came on the stream of a subscription`, reply);
   }),
-  mirrorTypes: eachItem('tools', (tool) => {
-    const wrong = mirrored(tool).named.find(({ type }) => !['string', 'integer', 'boolean'].includes(String(type)));
-    return wrong === undefined ? undefined : `x-mcp-header on the type ${JSON.stringify(wrong['type'])}`;
-  }),
-  mirrorPlaces: eachItem('tools', (tool) =>
-    mirrored(tool).elsewhere ? 'x-mcp-header on a part that is not reachable by names' : undefined,
-  ),
-  mirrorRequired: async (surface) => {
-    const tool = await surface.mirroredTool();
-    if (tool === undefined) return skip('no tool that may be called has a mirrored parameter');
-    const properties = Object.entries(asObject(asObject(tool['inputSchema'])['properties']));
-    const samples: Json = { string: 'parley', integer: 1, number: 1, boolean: true, array: [], object: {} };
-    const given = properties.map(([key, schema]) => [key, samples[String(asObject(schema)['type'])] ?? 'parley']);
-    const params = { name: tool['name'], arguments: Object.fromEntries(given) };
-    return refusedWith(await surface.peer.call('tools/call', params), -32020, 400);
-  },
 };
 
+const TRACEPARENT = /^(?!ff)[0-9a-f]{2}-(?!0{32})[0-9a-f]{32}-(?!0{16})[0-9a-f]{16}-[0-9a-f]{2}/;
+
+/** The key of a trace context that has not the format of the W3C. */
+function wrongTrace(message: Json): string | undefined {
+  let wrong: string | undefined;
+  eachTrace(message, (meta) => {
+    if ('traceparent' in meta && !(isText(meta['traceparent']) && TRACEPARENT.test(meta['traceparent'])))
+      wrong ??= 'traceparent';
+    for (const key of ['tracestate', 'baggage'])
+      if (key in meta && !(typeof meta[key] === 'string' && /^[\x20-\x7e\t]*$/.test(meta[key]))) wrong ??= key;
+  });
+  return wrong;
+}
+
+function eachTrace(message: Json, visit: (meta: Json) => void): void {
+  eachObject([message['params'], message['result']], (object) => {
+    const meta = asObject(object['_meta']);
+    if ('traceparent' in meta || 'tracestate' in meta || 'baggage' in meta) visit(meta);
+  });
+}
+
 const FIRST_RESULTS: ReadonlySet<string> = new Set(['tools/call', 'prompts/get', 'resources/read']);
-const INPUT_METHODS: ReadonlySet<unknown> = new Set(['elicitation/create', 'sampling/createMessage', 'roots/list']);
 const asksForInput = (reply: Reply): boolean => reply.result?.['resultType'] === 'input_required';
-const NO_INPUT = 'no result asked for input';
 
 export const UTILITY_OBSERVATIONS: Readonly<Record<string, Probe>> = {
-  loggingDeclared: observation({
-    about: ({ message }) => isNotification(message, 'notifications/message'),
-    wrong: (_, surface) =>
-      surface.declares('logging') ? undefined : 'a log message was sent, but logging is not declared',
-    none: 'no log message was sent',
-  }),
-  unrequestedLogs: observation({
-    wrong: ({ message, reply }) => {
-      if (!isNotification(message, 'notifications/message')) return undefined;
-      const meta = asObject(asObject(asObject(reply.sent)['params'])['_meta']);
-      return META.level in meta ? undefined : 'a log message was sent to a request without logLevel';
-    },
-  }),
   progress: (surface) => {
     let seen = 0;
     for (const reply of surface.peer.log) {
@@ -252,6 +215,20 @@ export const UTILITY_OBSERVATIONS: Readonly<Record<string, Probe>> = {
     }
     return seen === 0 ? skip('no progress was sent') : PASS;
   },
+  traceContext: observation({
+    about: ({ message }) => {
+      let found = false;
+      eachTrace(message, () => {
+        found = true;
+      });
+      return found;
+    },
+    wrong: ({ message }) => {
+      const key = wrongTrace(message);
+      return key === undefined ? undefined : `${key} has not the format of the W3C`;
+    },
+    none: 'no trace context was sent',
+  }),
   serverCancels: observation({
     wrong: ({ message, reply }) =>
       isNotification(message, 'notifications/cancelled') && reply.method !== 'subscriptions/listen'
@@ -276,23 +253,5 @@ export const UTILITY_OBSERVATIONS: Readonly<Record<string, Probe>> = {
         ? `the result of ${reply.method} asks for input`
         : undefined,
     'no result',
-  ),
-  inputRequiredShape: replies(
-    asksForInput,
-    ({ result }) => {
-      const requests = Object.values(asObject(result!['inputRequests'])).map(asObject);
-      if (requests.length === 0 && !isText(result!['requestState'])) return 'neither inputRequests nor requestState';
-      const wrong = requests.find(({ method }) => !INPUT_METHODS.has(method));
-      return wrong === undefined ? undefined : `an input request for ${wrong['method']}`;
-    },
-    NO_INPUT,
-  ),
-  inputRequiredCapabilities: replies(
-    asksForInput,
-    ({ result }) =>
-      Object.keys(asObject(result!['inputRequests'])).length === 0
-        ? undefined
-        : 'input was asked with capabilities that the request did not declare',
-    NO_INPUT,
   ),
 };

@@ -1,3 +1,5 @@
+import type { JsonObject } from '../../protocol/jsonrpc/raw.js';
+import { taskSupport } from '../../protocol/mcp/translate/task.js';
 import { asList, asObject, isObject, isText, type Json } from '../json.js';
 import type { Reply } from '../wire/reply.js';
 import type { OpenOptions, Peer } from './peer.js';
@@ -100,7 +102,7 @@ export class McpSurface {
     return { items: pages.flatMap((page) => asList(page.result?.[name])).filter(isObject), pages };
   }
 
-  /** Tools that may be called: read-only by their own word, or any in active mode. */
+  /** Tools that may be called: those that declare themselves read-only, or any in active mode. */
   private async callable(): Promise<readonly Json[]> {
     const tools = (await this.list('tools'))?.items ?? [];
     return tools.filter(
@@ -108,14 +110,21 @@ export class McpSurface {
     );
   }
 
+  /** Tools that may be called and need no arguments. */
+  async freeTools(): Promise<readonly Json[]> {
+    return (await this.callableAsTasks()).filter((tool) => taskSupport(tool as JsonObject) !== 'required');
+  }
+
+  /** Like `freeTools`, including the tools that run only as tasks. */
+  async callableAsTasks(): Promise<readonly Json[]> {
+    return (await this.callable()).filter((tool) => needsNothing(asObject(tool['inputSchema'])));
+  }
+
   /** Calls of tools that need no arguments, at most three. */
   calls(): Promise<readonly ToolCall[]> {
     return this.once('calls', async () => {
-      const ready = (await this.callable()).filter(
-        (tool) => asList(asObject(tool['inputSchema'])['required']).length === 0,
-      );
       const calls: ToolCall[] = [];
-      for (const tool of ready.slice(0, MAX_CALLS)) {
+      for (const tool of (await this.freeTools()).slice(0, MAX_CALLS)) {
         const meta = { progressToken: `progress-${calls.length}` };
         const reply = await this.peer.call('tools/call', { name: tool['name'], arguments: {} }, { meta });
         calls.push({ tool, reply });
@@ -160,3 +169,8 @@ const hasMirroredHeader = (tool: Json): boolean =>
   Object.values(asObject(asObject(tool['inputSchema'])['properties'])).some(
     (property) => asObject(property)['x-mcp-header'] !== undefined,
   );
+
+/** Whether a schema accepts an object without members, as far as its keywords tell. */
+const needsNothing = (schema: Json): boolean =>
+  asList(schema['required']).length === 0 &&
+  !['anyOf', 'oneOf', 'allOf', 'minProperties', 'if'].some((keyword) => schema[keyword] !== undefined);

@@ -1,17 +1,31 @@
-import { failedChecks, type Report, type Section } from './model.js';
-
-const cell = (text: string): string => text.replaceAll('|', '\\|').replace(/\s+/g, ' ');
+import { escapeMarkdown as md } from './escape.js';
+import {
+  failedChecks,
+  methodCoverage,
+  methodMark,
+  type Report,
+  type Section,
+  scoreChange,
+  scoreHistory,
+  specificationsOf,
+} from './model.js';
 
 export function markdownReport(report: Report): string {
   const lines = [
-    `# Assessment of ${report.target}`,
+    `# Assessment of ${md(report.target)}`,
     '',
     `Score **${report.score}** of 100, grade **${report.grade}**. Profile ${report.profile}, ${report.tool}, ${report.times.started}.`,
-    ...report.notes.flatMap((note) => ['', note]),
+    ...report.notes.flatMap((note) => ['', md(note)]),
     ...report.sections.flatMap(sectionLines),
   ];
   if (report.changes !== null) {
-    lines.push('', '## Changes', '', `Score before: ${report.changes.scoreBefore}.`, '');
+    lines.push(
+      '',
+      '## Changes',
+      '',
+      `Score ${scoreChange(report.changes, report.score, '→')}. History: ${scoreHistory(report.changes, report.score, '→')}.`,
+      '',
+    );
     lines.push(...report.changes.checks.map(({ id, before, after }) => `- ${id}: ${before} → ${after}`));
   }
   return `${lines.join('\n')}\n`;
@@ -24,6 +38,8 @@ function sectionLines(section: Section): string[] {
     '',
     section.surfaces.join(', '),
     '',
+    `Specifications: ${specificationsOf(section).join(', ')}.`,
+    '',
   ];
   lines.push('| category | weight | score | passed | requirements |', '|---|---|---|---|---|');
   for (const { name, weight, score, passed, applicable, ids } of section.categories)
@@ -34,13 +50,13 @@ function sectionLines(section: Section): string[] {
   else lines.push('| priority | id | requirement | finding | recommendation |', '|---|---|---|---|---|');
   for (const { priority, id, spec, text, reason, surfaces, fix } of failed)
     lines.push(
-      `| ${priority} | [${id}](${spec}) | ${cell(text)} | ${cell(`${reason} (${surfaces.join(', ')})`)} | ${cell(fix ?? '')} |`,
+      `| ${priority} | [${id}](${spec}) | ${md(text)} | ${md(`${reason} (${surfaces.join(', ')})`)} | ${md(fix ?? '')} |`,
     );
-  lines.push('', '### Methods', '');
-  lines.push(
-    Object.entries(section.methods)
-      .map(([name, served]) => `${served ? '✓' : '✗'} \`${name}\``)
-      .join(', '),
+  const coverage = methodCoverage(section);
+  if (coverage === undefined) return lines;
+  const methods = Object.entries(section.methods).map(
+    ([name, served]) => `${methodMark(served)} \`${name.replace(/[`<>|]/g, '')}\``,
   );
+  lines.push('', '### Methods', '', `${coverage}: ${methods.join(', ')}`);
   return lines;
 }

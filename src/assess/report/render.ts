@@ -21,19 +21,22 @@ const ENDINGS: readonly (readonly [RegExp, Format])[] = [
 
 export const formatOfFile = (file: string): Format | undefined => ENDINGS.find(([ending]) => ending.test(file))?.[1];
 
-export function render(report: Report, format: Format, style: Style = PLAIN): string {
+/** One document about one target or several: a list in JSON, one page, one set of suites, the badge of the lowest score. */
+export function render(given: Report | readonly Report[], format: Format, style: Style = PLAIN): string {
+  const reports: readonly Report[] = 'format' in given ? [given] : given;
+  const joined = (write: (report: Report) => string): string => reports.map(write).join('\n');
   switch (format) {
     case 'text':
-      return textReport(report, style);
+      return joined((report) => textReport(report, style));
     case 'json':
-      return `${JSON.stringify(report, null, 2)}\n`;
+      return `${JSON.stringify(reports.length === 1 ? reports[0] : reports, null, 2)}\n`;
     case 'junit':
-      return junitReport(report);
+      return junitReport(...reports);
     case 'markdown':
-      return markdownReport(report);
+      return joined(markdownReport);
     case 'html':
-      return htmlReport(report);
+      return htmlReport(...reports);
     case 'badge':
-      return badge(report);
+      return badge(reports.reduce((lowest, each) => (each.score < lowest.score ? each : lowest)));
   }
 }

@@ -1,6 +1,15 @@
 /** The report on a terminal: categories, then the gaps by priority. */
 import { columns, paint, plural, type Style } from '../../telemetry/style.js';
-import { failedChecks, type Report, type ReportedCheck, type Section } from './model.js';
+import {
+  failedChecks,
+  methodCoverage,
+  type Report,
+  type ReportedCheck,
+  type Section,
+  scoreChange,
+  scoreHistory,
+  specificationsOf,
+} from './model.js';
 
 const MAX_EVIDENCE_LINES = 14;
 
@@ -10,8 +19,10 @@ export function textReport(report: Report, style: Style): string {
   const { changes } = report;
   if (changes !== null) {
     const rows = changes.checks.map(({ id, before, after }) => `  ${id}: ${before} -> ${after}`);
-    parts.push([`Since the last report: ${changes.scoreBefore} -> ${report.score}`, ...rows].join('\n'));
+    const history = `History: ${scoreHistory(changes, report.score)}`;
+    parts.push([`Since the last report: ${scoreChange(changes, report.score)}`, ...rows, history].join('\n'));
   }
+  parts.push(`Made by ${report.tool}, ${report.times.started}`);
   return `${parts.join('\n\n')}\n`;
 }
 
@@ -30,10 +41,19 @@ function sectionText(section: Section, style: Style): string {
   return [
     `${section.protocol}: ${section.score}, grade ${section.grade}${cap}`,
     `Found: ${section.surfaces.join(', ')}`,
+    ['Specifications:', ...specificationsOf(section)].join('\n  '),
     columns(rows),
+    ...methodsText(section),
     failed.length === 0 ? paint(style, 'green', 'No gaps.') : `${plural(failed.length, 'gap')}:`,
     ...failed.map((check) => gapText(check, style)),
   ].join('\n\n');
+}
+
+function methodsText(section: Section): string[] {
+  const coverage = methodCoverage(section);
+  if (coverage === undefined) return [];
+  const missing = Object.keys(section.methods).filter((name) => section.methods[name] === false);
+  return [missing.length === 0 ? `${coverage}.` : `${coverage}. Not served: ${missing.join(', ')}.`];
 }
 
 function gapText(check: ReportedCheck, style: Style): string {

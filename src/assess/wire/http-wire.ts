@@ -2,7 +2,7 @@ import { type Abortable, HttpClient, type HttpTarget, headerOf, httpTarget } fro
 import type { HttpHeaders } from '../../protocol/http/headers.js';
 import { isEventStream, SseReader } from '../../protocol/sse/reader.js';
 import { parseJson } from '../json.js';
-import { httpEvidence } from './evidence.js';
+import { httpEvidence, secretsOf } from './evidence.js';
 import type { Pace } from './pace.js';
 import { type Received, type Reply, replyOf, type StreamEvent } from './reply.js';
 
@@ -39,8 +39,12 @@ export interface HttpSend {
   readonly headOnly?: boolean;
   /** Time for the whole reply. */
   readonly limit?: number;
+  /** Most bytes of the reply. */
+  readonly most?: number;
   /** Called with the reply while it is open: for streams that stay open. Returns a function that ends the stream. */
   readonly opened?: (stop: () => void) => void;
+  /** Called with the head of the reply. */
+  readonly onHead?: (status: number) => void;
   /** Called for each event of a stream. */
   readonly onEvent?: (event: StreamEvent) => void;
 }
@@ -56,7 +60,7 @@ export class HttpWire {
     this.url = options.url;
     this.pace = options.pace;
     this.client = options.client ?? new HttpClient({ connectTimeout: CONNECT_TIMEOUT });
-    this.secrets = options.credentials.flatMap(([, value]) => [value, value.replace(/^\S+\s+/, '')]);
+    this.secrets = secretsOf(options.credentials, options.url);
   }
 
   async send(request: HttpSend): Promise<Reply> {
@@ -82,6 +86,7 @@ export class HttpWire {
       },
       { ...request, enough },
     );
+    if (received.failure !== undefined) this.pace.check();
     const sent = { method: request.method, path: `${url.pathname}${url.search}`, headers, body };
     const method = (request.json as { method?: unknown } | undefined)?.method;
     return replyOf(
@@ -99,7 +104,15 @@ export class HttpWire {
   private exchange(
     target: HttpTarget,
     request: { method: 'GET'; headers: string[]; body?: Buffer },
-    { enough, limit, opened, onEvent, headOnly }: HttpSend & { enough: NonNullable<HttpSend['enough']> },
+    {
+      enough,
+      limit,
+      most = MAX_BODY,
+      opened,
+      onHead,
+      onEvent,
+      headOnly,
+    }: HttpSend & { enough: NonNullable<HttpSend['enough']> },
   ): Promise<Received> {
     return new Promise((resolve) => {
       const started = performance.now();
@@ -153,13 +166,14 @@ export class HttpWire {
               { event: ({ event, id, data }) => take({ event, id, data: data.toString('utf8') }) },
               MAX_BODY,
             );
+          onHead?.(given);
           if (headOnly) finish(false);
         },
         data: (chunk) => {
           if (over) return;
           size += chunk.length;
-          if (size > MAX_BODY) {
-            finish(false, `the answer is longer than ${MAX_BODY} bytes`);
+          if (size > most || !this.pace.received(chunk.length)) {
+            finish(false, `the answer is longer than ${most} bytes`);
             return;
           }
           chunks.push(chunk);

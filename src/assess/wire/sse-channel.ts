@@ -1,6 +1,7 @@
 import type { Channel } from '../mcp/channel-peer.js';
 import type { SseStream } from '../mcp/peer.js';
 import type { HttpWire } from './http-wire.js';
+import { MAX_TOTAL } from './pace.js';
 import type { Reply, StreamEvent } from './reply.js';
 
 export interface SseChannel extends Channel {
@@ -24,7 +25,7 @@ export async function openSse(stream: HttpWire, posts: HttpWire, credentials = t
   let stop = (): void => {};
   let first: () => void = () => {};
   const begun = new Promise<'event' | 'late'>((resolve) => {
-    const timer = setTimeout(() => resolve('late'), ENDPOINT_TIME);
+    const timer = setTimeout(() => resolve('late'), stream.pace.limit(ENDPOINT_TIME));
     first = () => {
       clearTimeout(timer);
       resolve('event');
@@ -37,6 +38,7 @@ export async function openSse(stream: HttpWire, posts: HttpWire, credentials = t
       headers: { Accept: 'text/event-stream' },
       credentials,
       limit: STREAM_TIME,
+      most: MAX_TOTAL,
       enough: () => false,
       opened: (end) => {
         stop = end;
@@ -57,6 +59,8 @@ export async function openSse(stream: HttpWire, posts: HttpWire, credentials = t
       ended?.(why);
       return reply;
     });
+  // The caller gets the failure with the reply.
+  running.catch(() => first());
   await begun;
   const announced = events.find(({ event }) => event === 'endpoint');
   if (announced === undefined || !URL.canParse(announced.data, stream.url.href)) {

@@ -1,11 +1,13 @@
 import { readFileSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
-import { VERSION } from '../../app/product-info.js';
-import { type AssessOptions, assess, type Target } from '../../assess/assess.js';
+import { BUILD } from '../../app/product-info.js';
+import type { AssessOptions, Target } from '../../assess/assess.js';
 import { splitCommand } from '../../assess/command-line.js';
 import { PROFILES, profileOf } from '../../assess/profiles.js';
 import type { Report } from '../../assess/report/model.js';
 import { FORMATS, type Format, formatOfFile, render } from '../../assess/report/render.js';
+import type { ProgressListener } from '../../assess/run.js';
+import { selfUrls } from '../../assess/self.js';
 import { hasConfiguration, loadConfig } from '../../config/load.js';
 import type { Config } from '../../config/schema.js';
 import { CONFIG, type Command, type CommandLine, HELP, UsageError } from '../command.js';
@@ -19,7 +21,8 @@ export const ASSESS: Command = {
   summary: 'Grade an MCP server or an A2A agent by its specification.',
   details:
     'TARGET is a URL, a command in quotes, the name of a server or agent of the configuration, or self for the gateway of\n' +
-    'the configuration, which must be running. Every requirement is checked over the wire; docs/assess.md lists them. The\n' +
+    'the configuration, which must be running, or client for a server that grades the MCP client pointed at it. Every\n' +
+    'requirement is checked over the wire; docs/assess.md lists them. The\n' +
     'probes read only, and call only tools that declare themselves read-only, unless --active is given. Credentials go to\n' +
     'the host of the target only. The exit code is 0, or 1 if nothing was recognised, the score is below --gate, or the\n' +
     'time was over.',
@@ -43,6 +46,9 @@ export const ASSESS: Command = {
     { name: 'compare', value: 'FILE', description: 'Show the changes since this report in JSON.' },
     { name: 'time', value: 'SECONDS', description: 'The time for the whole assessment. Default: 300.' },
     { name: 'rate', value: 'NUMBER', description: 'The most requests per second. Default: 50.' },
+    { name: 'port', value: 'PORT', description: 'For client: the port on this machine. Default: a free one.' },
+    { name: 'idle', value: 'SECONDS', description: 'For client: the silence after which it is graded. Default: 5.' },
+    { name: 'stdio', description: 'For client: serve stdin and stdout; the report goes to --output.' },
     HELP,
   ],
   examples: [
@@ -65,10 +71,22 @@ async function runAssess({ io, operands, text, given }: CommandLine): Promise<nu
   const seconds = numberOf(text('time'), 'time', 1, 86_400) ?? 300;
   const rate = numberOf(text('rate'), 'rate', 1, 1_000) ?? 50;
   const authorization = text('auth') ?? (io.env[TOKEN_VARIABLE] || undefined);
+  // Loaded on demand, so that the other commands start fast.
+  if (operands[0] === 'client') {
+    const { assessClient } = await import('./assess-client.js');
+    const report = await assessClient({
+      ...{ io, profile, tool: `parley ${BUILD}`, stdio: given('stdio'), time: seconds * 1_000 },
+      port: numberOf(text('port'), 'port', 0, 65_535) ?? 0,
+      idle: (numberOf(text('idle'), 'idle', 1, 3_600) ?? 5) * 1_000,
+    });
+    if (!given('stdio')) io.stdout(render(report, format, io.style));
+    for (const file of files) writeFileSync(path.resolve(io.cwd, file), render(report, formatOfFile(file)!));
+    return report.complete && (gate === undefined || report.score >= gate) ? 0 : 1;
+  }
   const before = text('compare');
   const { targets, credentials } = targetsOf(operands[0]!, io, text('config'));
   const options: Omit<AssessOptions, 'target'> = {
-    tool: `parley ${VERSION}`,
+    tool: `parley ${BUILD}`,
     profile,
     active: given('active'),
     revisions: text('revision')
@@ -76,20 +94,22 @@ async function runAssess({ io, operands, text, given }: CommandLine): Promise<nu
       .map((each) => each.trim()),
     credentials: authorization === undefined ? credentials : [['Authorization', authorization]],
     pace: { interval: 1_000 / rate, total: seconds * 1_000 },
-    before: before === undefined ? undefined : readReport(path.resolve(io.cwd, before)),
-    progress: io.terminal ? (done, total, label) => io.stderr(bar(done, total, label)) : undefined,
+    progress: io.terminal ? (...news) => io.stderr(scorecard(...news)) : undefined,
   };
+  const earlier = before === undefined ? [] : readReports(path.resolve(io.cwd, before));
+  const { assess, nameOf } = await import('../../assess/assess.js');
   const reports: Report[] = [];
   for (const target of targets) {
-    const report = await assess({ ...options, target });
+    // A file about several targets has a report on each; a file about one target may have it under another name.
+    const own = earlier.length > 1 || targets.length > 1 ? nameOf(target) : earlier[0]?.target;
+    const report = await assess({ ...options, target, before: earlier.find((each) => each.target === own) });
     if (io.terminal) io.stderr('\r\x1b[K');
-    io.stdout(render(report, format, io.style));
+    // The other formats are one document about all targets.
+    if (format === 'text') io.stdout(`${reports.length > 0 ? '\n' : ''}${render(report, format, io.style)}`);
     reports.push(report);
   }
-  for (const file of files) {
-    const content = reports.map((report) => render(report, formatOfFile(file)!)).join('\n');
-    writeFileSync(path.resolve(io.cwd, file), content);
-  }
+  if (format !== 'text') io.stdout(render(reports, format));
+  for (const file of files) writeFileSync(path.resolve(io.cwd, file), render(reports, formatOfFile(file)!));
   const passed = reports.every(({ complete, score }) => complete && (gate === undefined || score >= gate));
   return passed ? 0 : 1;
 }
@@ -104,21 +124,26 @@ function numberOf(text: string | undefined, flag: string, least: number, most: n
 
 const BAR = 24;
 
-function bar(done: number, total: number, label: string): string {
+/** The progress bar, or a line that stays for a surface that is finished. */
+function scorecard(...[done, total, label, { passed, failed }, finished]: Parameters<ProgressListener>): string {
+  const counts = `${passed} passed, ${failed} failed`;
+  if (finished !== undefined) return `\r\x1b[K${finished.surface}: ${counts}\n`;
   const full = Math.round((BAR * done) / Math.max(1, total));
-  return `\r\x1b[K[${'#'.repeat(full)}${'.'.repeat(BAR - full)}] ${label}`;
+  return `\r\x1b[K[${'#'.repeat(full)}${'.'.repeat(BAR - full)}] ${counts} ${label}`;
 }
 
-function readReport(file: string): Report {
-  let report: Partial<Report> | undefined;
+/** The report of a file, or the reports on several targets. */
+function readReports(file: string): readonly Report[] {
+  let content: unknown;
   try {
-    report = JSON.parse(readFileSync(file, 'utf8')) as Partial<Report>;
+    content = JSON.parse(readFileSync(file, 'utf8'));
   } catch (error) {
     throw new UsageError(`--compare: ${file} cannot be read: ${(error as Error).message}`, ASSESS);
   }
-  if (report?.format !== 1 || !Array.isArray(report.sections))
+  const reports = (Array.isArray(content) ? content : [content]) as readonly (Partial<Report> | null)[];
+  if (reports.some((each) => each?.format !== 1 || !Array.isArray(each.sections)))
     throw new UsageError(`--compare: ${file} is no report in JSON of parley assess`, ASSESS);
-  return report as Report;
+  return reports as readonly Report[];
 }
 
 interface Named {
@@ -166,12 +191,17 @@ function namedTarget(name: string, config: Config): Named | undefined {
   return { targets: [{ kind: 'url', url: new URL(agent.url) }], credentials: pairs(agent.headers) };
 }
 
-/** The endpoints of a running gateway: for all servers, for the older transport, and for agents. */
-function selfTargets(config: Config): Named {
-  const { host, port } = config.listen;
-  const name = host === '0.0.0.0' || host === '::' ? '127.0.0.1' : host;
-  const address = name.includes(':') ? `[${name}]` : name;
-  const origin = `${config.tls.cert === undefined ? 'http' : 'https'}://${address}:${port}`;
-  const paths = ['/mcp', '/sse', ...(Object.keys(config.agents).length > 0 ? ['/a2a'] : [])];
-  return { targets: paths.map((each) => ({ kind: 'url', url: new URL(each, origin) })), credentials: [] };
+/** Every endpoint of a running gateway. */
+function selfTargets({ listen, tls, servers, views, agents, a2a }: Config): Named {
+  const enabled = (entries: Readonly<Record<string, { readonly enabled: boolean }>>): string[] =>
+    Object.keys(entries).filter((name) => entries[name]!.enabled);
+  const urls = selfUrls({
+    host: listen.host,
+    port: listen.port,
+    tls: tls.cert !== undefined,
+    servers: enabled(servers),
+    views: Object.keys(views),
+    agents: a2a.enabled ? enabled(agents) : undefined,
+  });
+  return { targets: urls.map((url) => ({ kind: 'url', url })), credentials: [] };
 }

@@ -152,6 +152,7 @@ function refusal({ section, name, settings }: ImportedEntry, { env, cwd }: CliEn
   const args = Array.isArray(settings['args']) ? settings['args'].map(String) : [];
   if (/^parley(\.js|\.cmd)?$/.test(command) || args.some((arg) => /(^|[/\\])parley(\.js)?$/.test(arg)))
     return 'it is this gateway itself';
+  if (name === '') return 'its name has neither letters nor digits; rename it in the file';
   if (Object.keys(settings).length === 0) return 'it has no settings that Parley understands';
   // Variables need not be set yet.
   const anything: Record<string, string | undefined> = new Proxy(

@@ -1,5 +1,5 @@
 import type { Command, CommandLine } from '../command.js';
-import { gatewayAddress, requestJson } from '../gateway-api.js';
+import { GatewayRefusal, gatewayAddress, requestJson } from '../gateway-api.js';
 import { firstLine, GATEWAY_FLAGS, printJson, safeText } from '../gateway-output.js';
 import { secondsOf } from './call.js';
 
@@ -31,7 +31,7 @@ async function send(line: CommandLine): Promise<number> {
   const { replyTexts, sendText } = await import('../../app/agent-client.js');
   const path = `/a2a/${encodeURIComponent(agent.toLowerCase())}`;
   let state = '';
-  const reply = await sendText({
+  const sent = sendText({
     post: (body, headers) => requestJson(address, path, { method: 'POST', body, headers, timeout }),
     text: message,
     taskId: text('task'),
@@ -42,6 +42,10 @@ async function send(line: CommandLine): Promise<number> {
       state = status.state;
       io.stderr(`${stateText(state)}\n`);
     },
+  });
+  const reply = await sent.catch((error: unknown) => {
+    if (!(error instanceof GatewayRefusal) || error.status !== 404) throw error;
+    throw new Error(`there is no agent ${JSON.stringify(firstLine(agent))}; parley agents lists them`);
   });
   if (given('json')) printJson(line, reply);
   else for (const each of replyTexts(reply)) io.stdout(`${safeText(each)}\n`);

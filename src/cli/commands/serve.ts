@@ -6,7 +6,7 @@ import type { RunningGateway } from '../../app/running.js';
 import { formatListen } from '../../config/address.js';
 import { hasConfiguration, loadConfig } from '../../config/load.js';
 import type { Config } from '../../config/schema.js';
-import { followLevelSignal } from '../../telemetry/log-level.js';
+import { followLevelSignal, LogLevelSwitch } from '../../telemetry/log-level.js';
 import { callLog, createLog, writesText } from '../../telemetry/process-log.js';
 import { type CliEnvironment, CONFIG, type Command, HELP } from '../command.js';
 import { welcomeText } from '../quickstart-welcome.js';
@@ -46,11 +46,12 @@ async function serveFile(
   const { config } = first;
   const log = createLog(config.log, io.terminal);
   logProblems(first.warnings, log);
-  const reloader = new ConfigReloader({ load, first, log });
+  const levels = new LogLevelSwitch(log);
+  const reloader = new ConfigReloader({ load, first, log, levels });
   const { startServe } = await io.starters();
   const stop = stopSignal();
   const unwatch = watchFailures(log);
-  const unfollow = followLevelSignal(log);
+  const unfollow = followLevelSignal(levels);
   try {
     const calls = callLog(log, config.log, io.terminal);
     const running = await startServe(config, { log, calls, quickstart, reloader });

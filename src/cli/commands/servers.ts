@@ -1,4 +1,4 @@
-import { columns, paint } from '../../telemetry/style.js';
+import { columns, paint, plural, type Style } from '../../telemetry/style.js';
 import type { Command, CommandLine } from '../command.js';
 import { gatewayAddress, requestJson } from '../gateway-api.js';
 import { firstLine, GATEWAY_FLAGS, listAll, printJson } from '../gateway-output.js';
@@ -7,7 +7,8 @@ export const SERVERS: Command = {
   name: 'servers',
   summary: 'List the servers of the running gateway with their states.',
   details:
-    'Lists the servers that the token may see: the name, the state, the number of tools, and the reason of a failure.',
+    'Lists the servers that the token may see: the name, the state, the number of tools, and the reason of a failure.\n' +
+    'Administrators also see each of the replicas of a server.',
   flags: GATEWAY_FLAGS,
   examples: ['parley servers', 'parley servers --json'],
   run: servers,
@@ -27,18 +28,33 @@ async function servers(line: CommandLine): Promise<number> {
   else
     io.stdout(
       `${columns(
-        items.map(({ name, status, tools, detail, enabled }): [string, string] => {
+        items.flatMap(({ name, status, count, problem, enabled, replicas }): [string, string][] => {
           const state = enabled === false ? 'off' : String(status ?? 'unknown');
-          const count = typeof tools === 'number' ? `  ${tools} tools` : '';
-          const why = detail === undefined ? '' : `  ${firstLine(String(detail))}`;
+          const tools = typeof count === 'number' ? `  ${plural(count, 'tool')}` : '';
+          const why = problem === undefined ? '' : `  ${firstLine(String(problem))}`;
           return [
-            firstLine(String(name)),
-            `${paint(io.style, COLORS[state] ?? 'yellow', state.padEnd(7))}${count}${why}`,
+            [firstLine(String(name)), `${paint(io.style, COLORS[state] ?? 'yellow', state.padEnd(7))}${tools}${why}`],
+            ...replicaRows(replicas, io.style),
           ];
         }),
       )}\n`,
     );
   return 0;
+}
+
+/** One row for each equivalent server. Administrators get them. */
+function replicaRows(replicas: unknown, style: Style): [string, string][] {
+  const rows = Array.isArray(replicas) ? (replicas as Record<string, unknown>[]) : [];
+  return rows.map(({ position, url, status, calls, failures, expected, breaker, differs }) => {
+    const state = String(status ?? 'unknown');
+    const worth = typeof expected === 'number' ? `  worth ${expected.toFixed(2)}` : '';
+    const pause = breaker === undefined ? '' : '  no calls for a while';
+    const other = typeof differs === 'string' ? `  tools differ: ${firstLine(differs)}` : '';
+    return [
+      `  ${String(position)}`,
+      `${paint(style, COLORS[state] ?? 'yellow', state.padEnd(7))}  ${firstLine(String(url))}  ${plural(Number(calls ?? 0), 'call')}, ${Number(failures ?? 0)} failed${worth}${pause}${other}`,
+    ];
+  });
 }
 
 /** A gateway without the management API names its servers in its health, to callers that it knows. */

@@ -1,4 +1,4 @@
-import { columns, duration, paint, plural } from '../../telemetry/style.js';
+import { columns, paint } from '../../telemetry/style.js';
 import type { Command, CommandLine } from '../command.js';
 import { GatewayRefusal, gatewayAddress, requestJson } from '../gateway-api.js';
 import { firstLine, GATEWAY_FLAGS, optional, printJson } from '../gateway-output.js';
@@ -17,6 +17,7 @@ export const STATUS: Command = {
 interface Counts {
   readonly up?: number;
   readonly down?: number;
+  readonly starting?: number;
   readonly unknown?: number;
 }
 
@@ -27,31 +28,39 @@ async function status(line: CommandLine): Promise<number> {
   const details = ((await optional(address, '/api/v1/status').catch(() => undefined)) ?? {}) as Record<string, unknown>;
   const ok = health['status'] === 'ok' || health['status'] === 'degraded';
   if (given('json')) {
-    printJson(line, { url: address.url, ...health, ...details });
+    // Both answers have `servers`: the map of names and states of /health says more than the counts.
+    printJson(line, { url: address.url, ...details, ...health });
     return ok ? 0 : 1;
   }
-  const counts = (health['serverCounts'] ?? details['servers'] ?? {}) as Counts;
-  const { up = 0, down = 0, unknown = 0 } = counts;
+  const counts = (health['serverCounts'] ?? details['servers']) as Counts | undefined;
   const state = String(health['status'] ?? 'unknown');
   const rows: [string, string][] = [
     ['Gateway', address.url],
     ['State', paint(io.style, state === 'ok' ? 'green' : ok ? 'yellow' : 'red', firstLine(state))],
     ['Version', firstLine(String(health['version'] ?? '?'))],
-    [
-      'Servers',
-      [`${up} up`, ...(down > 0 ? [`${down} down`] : []), ...(unknown > 0 ? [`${unknown} not called yet`] : [])].join(
-        ', ',
-      ),
-    ],
+    ['Servers', counts === undefined ? '?' : countsText(counts)],
     ['Storage', firstLine(String(health['storage'] ?? '?'))],
     ['Sessions', String(health['sessions'] ?? '?')],
   ];
-  const { agents, uptimeMs, replica } = details;
-  if (typeof agents === 'number') rows.push(['Agents', plural(agents, 'agent')]);
+  const { agents, replica } = details;
+  if (typeof agents === 'object' && agents !== null) rows.push(['Agents', countsText(agents)]);
   if (typeof replica === 'string') rows.push(['Replica', firstLine(replica)]);
-  if (typeof uptimeMs === 'number') rows.push(['Running for', duration(uptimeMs)]);
   io.stdout(`${columns(rows)}\n`);
+  // A gateway tells callers that it does not know no more than the state.
+  if (counts === undefined)
+    io.stderr(
+      `The gateway shows its servers to known callers only; ${address.token === undefined ? 'set PARLEY_TOKEN to a token of the gateway' : 'this token is not one of them'}.\n`,
+    );
   return ok ? 0 : 1;
+}
+
+function countsText({ up = 0, down = 0, starting = 0, unknown = 0 }: Counts): string {
+  return [
+    `${up} up`,
+    ...(down > 0 ? [`${down} down`] : []),
+    ...(starting > 0 ? [`${starting} starting`] : []),
+    ...(unknown > 0 ? [`${unknown} not called yet`] : []),
+  ].join(', ');
 }
 
 /** A gateway that is stopping answers with an error status and the same body. */

@@ -4,6 +4,7 @@ import type { Reloadable } from '../../app/running.js';
 import { hasConfiguration, loadConfig } from '../../config/load.js';
 import { formatProblem, nearest } from '../../config/problem.js';
 import type { Config } from '../../config/schema.js';
+import { followLevelSignal, LogLevelSwitch } from '../../telemetry/log-level.js';
 import { callLog, createLog } from '../../telemetry/process-log.js';
 import { type CliEnvironment, CONFIG, type Command, HELP, UsageError } from '../command.js';
 import { type Reloads, withReloads } from '../reload.js';
@@ -13,7 +14,8 @@ export const STDIO: Command = {
   summary: 'Serve the gateway on stdin and stdout.',
   details:
     'For MCP clients that start their servers as programs. It opens no port, ends when stdin closes, and writes the log\n' +
-    'to stderr. SIGHUP and a change of the file make it read the configuration again.',
+    'to stderr. SIGHUP and a change of the file make it read the configuration again. SIGUSR2 switches the log to debug,\n' +
+    'and the next SIGUSR2 back.',
   flags: [
     CONFIG,
     {
@@ -45,9 +47,12 @@ async function stdio(
   const server = servedName(wanted, config);
   const { startStdio } = await io.starters();
   const log = createLog(config.log, io.terminal);
-  const reloader = new ConfigReloader({ load, first, log });
+  const levels = new LogLevelSwitch(log);
+  const reloader = new ConfigReloader({ load, first, log, levels });
   const started = (gateway: Reloadable): void => reloads.follow(reloader, gateway, log);
   const unwatch = watchFailures(log);
+  // Without a listener the signal would end the process.
+  const unfollow = followLevelSignal(levels);
   try {
     await startStdio(config, {
       log,
@@ -57,6 +62,7 @@ async function stdio(
     });
   } finally {
     unwatch();
+    unfollow();
   }
   return 0;
 }

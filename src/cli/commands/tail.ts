@@ -1,10 +1,10 @@
 import { setTimeout as sleep } from 'node:timers/promises';
-import { hasConfiguration, loadConfig } from '../../config/load.js';
-import { CONFIG, type Command, type Flag, HELP } from '../command.js';
-import { gatewayOf } from '../logs.js';
+import { CONFIG, type Command, type CommandLine, type Flag, HELP } from '../command.js';
+import { gatewayAddress, TOKEN_FLAG, URL_FLAG } from '../gateway-api.js';
 import { followTail, tailText } from '../tail.js';
 
-const FILTERS: readonly Flag[] = [
+/** Filters of calls. */
+export const CALL_FILTERS: readonly Flag[] = [
   { name: 'server', value: 'NAME', description: 'Only calls of this server or agent; * matches any characters.' },
   { name: 'tool', value: 'NAME', description: 'Only calls of this tool, by the name that its server gives it.' },
   { name: 'caller', value: 'NAME', description: 'Only calls of this caller.' },
@@ -15,35 +15,35 @@ const SIGNALS = ['SIGINT', 'SIGTERM'] as const;
 /** Pause before the command connects again, in milliseconds. */
 const PAUSE = 1_000;
 
+/** The filters that the command line gives. */
+export const filterFrom = ({ text }: Pick<CommandLine, 'text'>): Record<string, string> =>
+  Object.fromEntries(
+    CALL_FILTERS.flatMap(({ name }) => {
+      const value = text(name);
+      return value === undefined ? [] : [[name, value]];
+    }),
+  );
+
 export const TAIL: Command = {
   name: 'tail',
   summary: 'Show the calls of the running gateway as they end.',
   details:
     'Follows the calls of all replicas until the command is stopped with Ctrl+C. A call has one line: method, target,\n' +
     'outcome, duration, caller and revisions; never arguments or results. If the terminal is too slow, calls are left\n' +
-    'out and counted. With auth, it needs a token with admin: true. GET /api/v1/tail is the same as an event stream.',
+    'out and counted. A token without admin: true shows its own calls. GET /api/v1/tail is the same as an event stream.',
   flags: [
     CONFIG,
-    {
-      name: 'url',
-      value: 'URL',
-      description: 'The URL of the gateway. Default: the listen address of the configuration.',
-    },
-    ...FILTERS,
+    URL_FLAG,
+    TOKEN_FLAG,
+    ...CALL_FILTERS,
     { name: 'json', description: 'Print one JSON object per line.' },
     HELP,
   ],
   examples: ['parley tail', 'parley tail --server files --outcome error', 'parley tail --json'],
-  run: async ({ io, text, given }) => {
-    const file = hasConfiguration({ ...io, file: text('config') }) ? text('config') : io.quickstart;
-    const { config } = loadConfig({ ...io, file });
-    const gateway = gatewayOf(config, text('url'));
-    const filter = Object.fromEntries(
-      FILTERS.flatMap(({ name }) => {
-        const value = text(name);
-        return value === undefined ? [] : [[name, value]];
-      }),
-    );
+  run: async (line) => {
+    const { io, given } = line;
+    const gateway = gatewayAddress(line);
+    const filter = filterFrom(line);
     const stopped = new AbortController();
     const { signal } = stopped;
     const stop = (): void => stopped.abort();
@@ -51,8 +51,8 @@ export const TAIL: Command = {
     try {
       while (!signal.aborted) {
         for await (const event of followTail(gateway, filter, signal)) {
-          const line = given('json') ? `${JSON.stringify({ event: event.event, ...event.data })}\n` : tailText(event);
-          if (line !== undefined) io.stdout(line);
+          const shown = given('json') ? `${JSON.stringify({ event: event.event, ...event.data })}\n` : tailText(event);
+          if (shown !== undefined) io.stdout(shown);
           // Nobody reads stdout any more.
           if ((await io.flushed?.()) === false) return 0;
         }

@@ -1,6 +1,6 @@
 import { columns } from '../../telemetry/style.js';
 import type { Command, CommandLine } from '../command.js';
-import { gatewayAddress, unreachable } from '../gateway-api.js';
+import { type GatewayAddress, GatewayRefusal, gatewayAddress, refusalText, unreachable } from '../gateway-api.js';
 import { firstLine, GATEWAY_FLAGS, printJson } from '../gateway-output.js';
 
 export const TOOLS: Command = {
@@ -16,12 +16,15 @@ export const TOOLS: Command = {
 
 async function tools(line: CommandLine): Promise<number> {
   const { io, operands, given } = line;
-  const { url, token } = gatewayAddress(line);
+  const address = gatewayAddress(line);
+  const { url, token } = address;
   const { withGateway } = await import('../../app/gateway-client.js');
   const path = operands[0] === undefined ? '/mcp' : `/mcp/${encodeURIComponent(operands[0].toLowerCase())}`;
   const found = await withGateway({ url: `${url}${path}`, token }, (gateway) => gateway.tools()).catch(
     (error: unknown) => {
-      throw connectionError(url, error);
+      const failure = connectionError(address, error);
+      if (operands[0] === undefined || !(failure instanceof GatewayRefusal) || failure.status !== 404) throw failure;
+      throw new Error(`there is no server ${JSON.stringify(firstLine(operands[0]))}; parley servers lists them`);
     },
   );
   if (given('json')) printJson(line, { tools: found });
@@ -34,7 +37,22 @@ async function tools(line: CommandLine): Promise<number> {
 }
 
 /** A failed connection names the gateway; an answer of the gateway is passed on. */
-export function connectionError(url: string, error: unknown): Error {
+export function connectionError({ url, token }: GatewayAddress, error: unknown): Error {
   const message = error instanceof Error ? error.message : String(error);
-  return /fetch failed/i.test(message) ? unreachable(url, error) : new Error(firstLine(message, 500));
+  if (/fetch failed/i.test(message)) return unreachable(url, error);
+  const refusal = refusalIn(error);
+  if (!refusal) return new Error(firstLine(message, 500));
+  const { status, body } = refusal;
+  return new GatewayRefusal(firstLine(refusalText(status, body, url, token !== undefined), 500), status, body);
+}
+
+/** The HTTP answer behind an error of the client library, whose own message is about the protocol. */
+function refusalIn(error: unknown): { readonly status: number; readonly body: unknown } | undefined {
+  const { status, text } = ((error as { data?: unknown }).data ?? {}) as { status?: unknown; text?: unknown };
+  if (typeof status !== 'number' || typeof text !== 'string') return undefined;
+  try {
+    return { status, body: JSON.parse(text) };
+  } catch {
+    return undefined;
+  }
 }

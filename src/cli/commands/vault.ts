@@ -61,7 +61,7 @@ export const VAULT_FORGET: Command = {
   summary: 'Remove credentials for servers and agents from the vault.',
   details:
     'Give an id of parley vault list, a caller, or a server or agent; with several, all of them must match. Running\n' +
-    'gateways stop to use the credentials within one second. The token stays valid at its issuer until it expires.',
+    'gateways stop using the credentials within one second. The token stays valid at its issuer until it expires.',
   flags: [
     CONFIG,
     {

@@ -1,5 +1,16 @@
 import { plainName } from '../imports.js';
-import { type ImportedEntry, isMap, type Json, type JsonMap, listOf, mapOf, Notes, textOf } from './entries.js';
+import {
+  type ImportedEntry,
+  isMap,
+  type Json,
+  type JsonMap,
+  listOf,
+  literal,
+  mapOf,
+  Notes,
+  textOf,
+  withReferences,
+} from './entries.js';
 
 /** Whether a file is a catalogue of Docker (`registry`), or one entry of it (`server.yaml`). */
 export function isDockerCatalog(root: JsonMap): boolean {
@@ -63,8 +74,9 @@ function pick(from: JsonMap, keys: readonly string[]): JsonMap {
   return Object.fromEntries(keys.flatMap((key) => (from[key] === undefined ? [] : [[key, from[key]]])));
 }
 
-/** A template such as `{{brave.api_key}}` or `{{filesystem.paths|volume|into}}`. */
-const TEMPLATE = /\{\{\s*([^}|]+?)\s*(\|[^}]*)?\}\}/g;
+/** A template such as `{{brave.api_key}}` or `{{filesystem.paths|volume|into}}`, or a variable such as `${BRAVE_KEY}`. */
+const TEMPLATE = /\$*\{\{\s*([^}|]+?)\s*(\|[^}]*)?\}\}|\$\{(\w+)\}/g;
+const VARIABLE = /^[A-Za-z_]\w*$/;
 
 function variableOf(name: string): string {
   return name
@@ -73,9 +85,13 @@ function variableOf(name: string): string {
     .replace(/^_+|_+$/g, '');
 }
 
-/** Replaces the templates of a text by environment variables, and says which. */
-function filled(text: string, where: string, notes: Notes): string {
-  return text.replace(TEMPLATE, (_, name: string, filter: string | undefined) => {
+/**
+ * Replaces the templates of a text by environment variables, and says which. `declared` are variables that the text may
+ * refer to as `${NAME}`; without them, `${` is literal text.
+ */
+function filled(text: string, where: string, notes: Notes, declared: readonly string[] = []): string {
+  return withReferences(text, TEMPLATE, ([, name = '', filter, own]) => {
+    if (own !== undefined) return declared.includes(own) ? `\${${own}}` : undefined;
     const variable = variableOf(name);
     const also = filter === undefined ? '' : `; the filter ${filter} is not applied`;
     notes.add(where, 'approximate', `{{${name}}} is the environment variable ${variable}${also}`);
@@ -84,7 +100,8 @@ function filled(text: string, where: string, notes: Notes): string {
 }
 
 function container(name: string, entry: JsonMap, field: (key: string) => string, notes: Notes): JsonMap {
-  const image = textOf(entry['image']) ?? '';
+  const named = textOf(entry['image']) ?? '';
+  const image = named.startsWith('-') ? '' : named;
   const args: string[] = ['run', '-i', '--rm', '--init'];
   const env: JsonMap = {};
   notes.add(
@@ -99,12 +116,12 @@ function container(name: string, entry: JsonMap, field: (key: string) => string,
     args.push('--user', filled(user, field('user'), notes));
     notes.add(field('user'), 'exact', 'becomes --user');
   }
-  for (const host of listOf(entry['extraHosts'])) args.push('--add-host', textOf(host) ?? '');
+  for (const host of listOf(entry['extraHosts'])) args.push('--add-host', literal(textOf(host) ?? ''));
   if (entry['extraHosts'] !== undefined) notes.add(field('extraHosts'), 'exact', 'becomes --add-host');
   for (const [i, secret] of listOf(entry['secrets']).entries()) {
     const { env: variable, name: secretName } = mapOf(secret);
     const target = textOf(variable);
-    if (target === undefined) continue;
+    if (target === undefined || !VARIABLE.test(target)) continue;
     args.push('-e', target);
     env[target] = `\${${target}}`;
     notes.add(
@@ -118,7 +135,7 @@ function container(name: string, entry: JsonMap, field: (key: string) => string,
   for (const [i, variable] of listOf(entry['env']).entries()) {
     const { name: target, value, example } = mapOf(variable);
     const key = textOf(target);
-    if (key === undefined) continue;
+    if (key === undefined || !VARIABLE.test(key)) continue;
     args.push('-e', key);
     const written = textOf(value);
     if (written === undefined)
@@ -133,7 +150,7 @@ function container(name: string, entry: JsonMap, field: (key: string) => string,
   for (const [i, volume] of listOf(entry['volumes']).entries())
     args.push('-v', filled(textOf(volume) ?? '', field(`volumes[${i}]`), notes));
   if (entry['volumes'] !== undefined) notes.add(field('volumes'), 'exact', 'becomes -v');
-  args.push(image);
+  args.push(literal(image));
   for (const [i, word] of listOf(entry['command']).entries())
     args.push(filled(textOf(word) ?? '', field(`command[${i}]`), notes));
   if (entry['command'] !== undefined) notes.add(field('command'), 'exact');
@@ -162,13 +179,23 @@ function remote(entry: JsonMap, field: (key: string) => string, notes: Notes): J
     );
   if (entry['secrets'] !== undefined)
     notes.add(field('secrets'), 'approximate', 'secrets come from environment variables');
+  const declared = declaredVariables(entry);
   const written = Object.entries(mapOf(headers)).map(([header, value]): [string, Json] => [
     header,
-    filled(textOf(value) ?? '', field('remote.headers'), notes),
+    filled(textOf(value) ?? '', field('remote.headers'), notes, declared),
   ]);
   return {
     url: filled(address, field('remote'), notes),
     transport: sse ? 'sse' : 'http',
     ...(written.length > 0 && { headers: Object.fromEntries(written) }),
   };
+}
+
+/** The variables of the secrets, and those of the tokens that Docker gets by OAuth. */
+function declaredVariables({ secrets, oauth }: JsonMap): string[] {
+  const providers = isMap(oauth) ? listOf(oauth['providers']) : listOf(oauth);
+  return [...listOf(secrets), ...providers].flatMap((each) => {
+    const name = textOf(mapOf(each)['env']);
+    return name !== undefined && VARIABLE.test(name) ? [name] : [];
+  });
 }

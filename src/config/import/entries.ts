@@ -79,3 +79,26 @@ export function textOf(value: Json | undefined): string | undefined {
     ? String(value)
     : undefined;
 }
+
+/** A text of a format without variables: `${` in it is no reference to a variable of this machine. */
+export const literal = (text: string): string => text.replaceAll('${', () => '$${');
+
+/**
+ * Replaces the placeholders of a text, and keeps the rest as literal text. Dollar signs before a placeholder belong to
+ * it; `reference` returns undefined for a placeholder that is none.
+ */
+export function withReferences(
+  text: string,
+  placeholder: RegExp,
+  reference: (match: RegExpExecArray) => string | undefined,
+): string {
+  let out = '';
+  let end = 0;
+  for (const match of text.matchAll(placeholder)) {
+    const found = reference(match);
+    if (found === undefined) continue;
+    out += literal(text.slice(end, match.index)) + found;
+    end = match.index + match[0].length;
+  }
+  return out + literal(text.slice(end));
+}

@@ -1,5 +1,5 @@
 import { isDeepStrictEqual } from 'node:util';
-import { type Document, isMap, parseDocument, YAMLMap } from 'yaml';
+import { type Document, isMap, isScalar, parseDocument, YAMLMap } from 'yaml';
 import { setJsonMember } from '../json-edit.js';
 import type { ImportedEntry } from './entries.js';
 
@@ -32,7 +32,8 @@ export function mergeEntries(
   const done: MergedEntry[] = [];
   let json = text.trim() === '' ? '{}\n' : text;
   for (const entry of entries) {
-    const { section, name, settings } = entry;
+    const { name, settings } = entry;
+    const section = sectionOf(document, entry);
     const existing = nameIn(document, section, name);
     const before = existing === undefined ? undefined : (document.getIn([section, existing], true) as unknown);
     if (before !== undefined && isDeepStrictEqual(plainOf(before), settings)) {
@@ -54,11 +55,33 @@ export function mergeEntries(
 
 function put(document: Document, section: string, name: string, settings: object): void {
   const map = document.get(section, true);
-  if (!isMap(map)) document.set(section, document.createNode({}));
+  if (!isMap(map)) {
+    // An alias, for example: its map is written elsewhere, and other keys may use it too.
+    if (!isEmpty(map))
+      throw new Error(
+        `${section} in the configuration is not written as a map of names; add the ${kindOf(section)} by hand`,
+      );
+    document.set(section, document.createNode({}));
+  }
   const node = document.get(section, true);
   // `servers: {}` becomes a block, so that each server has its own lines.
   if (isMap(node) && node.items.length === 0) node.flow = false;
   document.setIn([section, name], document.createNode(settings));
+}
+
+const isEmpty = (node: unknown): boolean =>
+  node === undefined || node === null || (isScalar(node) && node.value === null);
+
+const kindOf = (section: string): string => (section === 'agents' ? 'agents' : 'servers');
+
+/** The keys that the loader reads as servers. */
+const SERVER_SECTIONS = ['servers', 'mcpServers', 'mcp_servers'] as const;
+
+/** The section of the file that has the entry, or else the first one that the file has. */
+function sectionOf(document: Document, { section, name }: ImportedEntry): string {
+  if (section !== 'servers') return section;
+  const present = SERVER_SECTIONS.filter((key) => document.has(key));
+  return present.find((key) => nameIn(document, key, name) !== undefined) ?? present[0] ?? section;
 }
 
 /** The name as the file writes it; case does not matter. */

@@ -63,7 +63,8 @@ function cleanSettings(entry: ImportedEntry, names: Names): Settings {
   return settings;
 }
 
-const isLiteral = (value: string): boolean => value !== '' && !value.includes('${');
+/** `$${` is literal text. */
+const isLiteral = (value: string): boolean => value !== '' && !value.replaceAll('$${', '').includes('${');
 
 function eachText(map: unknown, visit: (name: string, value: string, set: (to: string) => void) => void): void {
   if (typeof map !== 'object' || map === null) return;

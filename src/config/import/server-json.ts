@@ -1,5 +1,16 @@
 import { plainName } from '../imports.js';
-import { type ImportedEntry, isMap, type Json, type JsonMap, listOf, mapOf, Notes, textOf } from './entries.js';
+import {
+  type ImportedEntry,
+  isMap,
+  type Json,
+  type JsonMap,
+  listOf,
+  literal,
+  mapOf,
+  Notes,
+  textOf,
+  withReferences,
+} from './entries.js';
 
 /** Whether a file is a `server.json` of the MCP Registry, or an answer of its API. */
 export function isServerJson(root: JsonMap): boolean {
@@ -118,6 +129,10 @@ function program(name: string, part: JsonMap, at: string, notes: Notes): JsonMap
   const hint = textOf(part['runtimeHint']);
   const identifier = textOf(part['identifier']) ?? '';
   const version = textOf(part['version']);
+  if (identifier === '' || identifier.startsWith('-')) {
+    notes.add(at, 'unsupported', 'it names no package');
+    return undefined;
+  }
   const env = listOf(part['environmentVariables'])
     .map(mapOf)
     .flatMap((variable, i): [string, Json][] => {
@@ -130,7 +145,7 @@ function program(name: string, part: JsonMap, at: string, notes: Notes): JsonMap
   const before = own ? runtime.args.filter((arg) => !runtimeArguments.includes(arg)) : [];
   const passed = runtime.command === 'docker' ? env.flatMap(([key]) => ['-e', key]) : [];
   const tagged = /[@:][^/]*$/.test(identifier.slice(1));
-  const versioned = version === undefined || tagged ? identifier : `${identifier}${runtime.join}${version}`;
+  const versioned = literal(version === undefined || tagged ? identifier : `${identifier}${runtime.join}${version}`);
   for (const key of Object.keys(part)) {
     if (
       key === 'registryType' ||
@@ -152,7 +167,7 @@ function program(name: string, part: JsonMap, at: string, notes: Notes): JsonMap
     versioned,
     ...argumentsOf(part['packageArguments'], `${at}.packageArguments`, input),
   ];
-  return { command: hint ?? runtime.command, args, ...(env.length > 0 && { env: Object.fromEntries(env) }) };
+  return { command: literal(hint ?? runtime.command), args, ...(env.length > 0 && { env: Object.fromEntries(env) }) };
 }
 
 interface Input {
@@ -174,7 +189,7 @@ function argumentsOf(list: Json | undefined, at: string, input: Input): string[]
         argument['format'] === 'boolean';
       const value = isFlag ? undefined : inputValue(argument, label, where, input);
       if (argument['isRepeated'] === true) input.notes.add(where, 'approximate', 'write further values yourself');
-      if (argument['type'] === 'named') return flag === undefined ? [] : value === undefined ? [] : [flag, value];
+      if (argument['type'] === 'named') return flag === undefined || value === undefined ? [] : [literal(flag), value];
       return value === undefined ? [] : [value];
     });
 }
@@ -193,8 +208,11 @@ function inputValue(part: JsonMap, label: string, where: string, input: Input): 
     return undefined;
   }
   const variable = variableOf(label, input.prefix);
-  input.notes.add(where, 'approximate', `set the environment variable ${variable}${aside(part)}`);
-  return preset === undefined || secret ? `\${${variable}}` : `\${${variable}:-${preset}}`;
+  // Braces and dollar signs would end the default, or refer to a variable of this machine.
+  const plain = preset !== undefined && !secret && !/[${}]/.test(preset);
+  const usual = preset !== undefined && !secret && !plain ? `, by default ${preset}` : '';
+  input.notes.add(where, 'approximate', `set the environment variable ${variable}${usual}${aside(part)}`);
+  return plain ? `\${${variable}:-${preset}}` : `\${${variable}}`;
 }
 
 function aside({ description, choices }: JsonMap): string {
@@ -205,9 +223,9 @@ function aside({ description, choices }: JsonMap): string {
 
 /** Replaces `{name}` by the variables of the input. A name without a variable stays as it is. */
 function filled(text: string, variables: JsonMap, where: string, input: Input): string {
-  return text.replace(/\{([^{}]+)\}/g, (whole, name: string) => {
-    const variable = variables[name];
-    return isMap(variable) ? (inputValue({ isRequired: true, ...variable }, name, where, input) ?? whole) : whole;
+  return withReferences(text, /\$*\{([^{}]+)\}/g, ([, name]) => {
+    const variable = Object.hasOwn(variables, name!) ? variables[name!] : undefined;
+    return isMap(variable) ? inputValue({ isRequired: true, ...variable }, name!, where, input) : undefined;
   });
 }
 

@@ -445,4 +445,27 @@ describe('a task', () => {
       refusal('task_not_found'),
     );
   });
+
+  test('S1-40: of all pairs of states, a finished one stays and any other is replaced', async () => {
+    const finished = [
+      'TASK_STATE_COMPLETED',
+      'TASK_STATE_FAILED',
+      'TASK_STATE_CANCELED',
+      'TASK_STATE_REJECTED',
+    ] as const;
+    const open = ['TASK_STATE_SUBMITTED', 'TASK_STATE_WORKING', 'TASK_STATE_INPUT_REQUIRED'] as const;
+    let number = 0;
+    for (const from of [...open, ...finished])
+      for (const to of [...open, ...finished]) {
+        const id = `pair-${++number}`;
+        rig.one.refusal = undefined;
+        await begin(id);
+        rig.one.refusal = new ProtocolError('upstream_unavailable', 'away');
+        const key = { agent: 'one', owner: 'alice', id };
+        for (const state of [from, to]) await core.dispatcher.handleCallback(key, [{ task: task(id, state) }]);
+        const kept = (finished as readonly string[]).includes(from) ? from : to;
+        expect([from, to, await core.call('GetTask', { id })]).toMatchObject([from, to, { status: { state: kept } }]);
+      }
+    expect(number).toBe(49);
+  });
 });

@@ -29,12 +29,19 @@ import type { AgentAnswer, AgentCall, AgentGateway } from './gateway.js';
 import type { Callbacks } from './push/callbacks.js';
 import type { PushNotifications } from './push/push-notifications.js';
 import type { Directory } from './routing/agent-directory.js';
-import { type MessageRouter, ROUTING_AGENT, type RouteDecision, withRouteNote } from './routing/agent-router.js';
+import {
+  type MessageRouter,
+  ROUTING_AGENT,
+  type RouteDecision,
+  tracedRoute,
+  withRouteNote,
+} from './routing/agent-router.js';
 import { LoopGuard } from './routing/loop-guard.js';
 import { type A2aLimits, taskNotFound } from './tasks/checks.js';
 import { outwardAnswer } from './tasks/gateway-notes.js';
 import { MessagePreparer, ownKey } from './tasks/message-preparer.js';
 import { MessageSender } from './tasks/message-sender.js';
+import { StoredTasks } from './tasks/stored-tasks.js';
 import { StreamSlots } from './tasks/stream-slots.js';
 import { ownExchange } from './tasks/task-follower.js';
 import { TaskLogs } from './tasks/task-logs.js';
@@ -98,7 +105,9 @@ export class AgentDispatcher implements AgentGateway {
   private readonly slots: StreamSlots;
 
   constructor(private readonly options: AgentDispatcherOptions) {
-    const { records, pushes, callbacks, limits, log, seal, timeouts, now = Date.now } = options;
+    const { pushes, callbacks, limits, log, seal, timeouts, now = Date.now } = options;
+    const storedTasks = new StoredTasks(options.records, limits.tasks, log);
+    const records = storedTasks.counted();
     const times = { ...TIMES, ...timeouts };
     const slots = new StreamSlots(limits.streams, limits.streamsPerCaller);
     this.slots = slots;
@@ -108,6 +117,7 @@ export class AgentDispatcher implements AgentGateway {
     });
     this.preparer = new MessagePreparer({
       records,
+      storedTasks,
       limits,
       pushes,
       now,
@@ -228,19 +238,21 @@ export class AgentDispatcher implements AgentGateway {
       : { target, forward: (context) => this.extendedCard(context) };
   }
 
-  private async answer({ caller, call }: A2aContext, { name, agent, decision }: Target): Promise<AgentAnswer> {
+  private async answer({ caller, call, notes }: A2aContext, { name, agent, decision }: Target): Promise<AgentAnswer> {
     const { operation } = call;
+    if (decision) notes.route = tracedRoute(decision);
     if (operation !== 'SendMessage' && operation !== 'SendStreamingMessage')
       return this.onTask(caller, call, agent, await this.own(caller, call, name));
     const prepared = await this.preparer.begin(caller, call, name, agent);
-    const answer = await (operation === 'SendMessage' ? this.sender.send(prepared) : this.sender.stream(prepared));
+    const send = (): Promise<AgentAnswer> =>
+      operation === 'SendMessage' ? this.sender.send(prepared) : this.sender.stream(prepared);
+    const answer = await (decision?.kind === 'agent' && decision.choice ? decision.choice.run(send) : send());
     return decision ? withRouteNote(answer, decision) : answer;
   }
 
   /**
    * Handles a callback of an agent about a task. A callback is only a hint: the gateway reads the task from the agent.
-   * Only if the agent is unreachable does the gateway apply the posted events, and only those that may be applied
-   * repeatedly.
+   * If the agent is unreachable, the gateway applies those posted events that may be applied repeatedly.
    */
   async handleCallback(key: TaskKey, events: readonly StreamResponse[]): Promise<void> {
     const { agent: name, owner, id } = key;

@@ -32,7 +32,7 @@ export interface SignInAgentOptions {
   readonly records: Pick<AgentRecords, 'findUpstream'>;
   /**
    * Reserves the delivery of a task's first message over all replicas. Returns the function that ends the reservation,
-   * or undefined if somebody else has it.
+   * or undefined if the delivery is already reserved.
    */
   claim(task: string): Promise<(() => Promise<void>) | undefined>;
 }

@@ -100,7 +100,7 @@ describe('lists of many servers', () => {
     [2, 2],
     [3, 1],
     [4, 1],
-  ])('in pages of %i take %i pages and contain each item once, in order', async (size, pages) => {
+  ])('S0-33: in pages of %i take %i pages and contain each item once, in order', async (size, pages) => {
     const { page, all } = testbed({ a: { tools: ['x'] }, b: { tools: [] }, c: { tools: ['y', 'z'] } }, size);
     expect(await all()).toEqual(['a__x', 'c__y', 'c__z']);
     let count = 0;
@@ -124,7 +124,7 @@ describe('lists of many servers', () => {
     await expect(page(second['nextCursor'] as string)).resolves.toMatchObject({ tools: expect.any(Array) });
   });
 
-  it('PAG-02: refuse a forged cursor and a cursor of another caller', async () => {
+  it('PAG-02 S0-33: refuse a forged cursor and a cursor of another caller', async () => {
     const { page } = testbed({ s: { tools: ['a', 'b'] } }, 1);
     const { nextCursor } = await page();
     await expect(page('garbage')).rejects.toMatchObject({ reason: 'invalid_cursor' });

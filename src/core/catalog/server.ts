@@ -1,5 +1,6 @@
 import { ProtocolError } from '../../protocol/errors.js';
 import {
+  type Implementation,
   LIST_METHODS,
   type ListKind,
   type ListMethod,
@@ -27,6 +28,10 @@ export interface Part {
   readonly ttl: number;
   /** Whether clients with other capabilities see a different list. */
   readonly varies: boolean;
+  /** The name and the description that the server gives itself. */
+  readonly info?: Implementation | undefined;
+  /** How much the operator trusts the server's descriptions, from 0 to 1. */
+  readonly trust: number;
 }
 
 /** The number of a server's tools, or why it is unknown. */
@@ -313,7 +318,10 @@ export class CatalogServer {
 
   private answer(listing: Listing, snapshot: Snapshot | undefined): Answer {
     if (!snapshot) return { missing: this.missing(listing.failure?.error.message) };
-    return { part: { server: this.name, snapshot, ttl: listing.ttl, varies: this.lists.vary(listing.method) } };
+    const { ttl, method } = listing;
+    const info = this.description?.serverInfo;
+    const { trust } = this.options.rules;
+    return { part: { server: this.name, snapshot, ttl, varies: this.lists.vary(method), info, trust } };
   }
 
   missing(reason = this.failure ?? this.upstream.health().detail ?? 'the server has not answered yet'): Missing {

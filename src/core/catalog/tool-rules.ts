@@ -10,6 +10,8 @@ export interface ToolRulesOptions {
   readonly rename: Readonly<Record<string, string>>;
   /** How the definitions of the tools are checked; default: not at all. */
   readonly lint?: LintMode;
+  /** How much search trusts the descriptions, in percent; default: entirely. */
+  readonly trust?: number;
 }
 
 interface Pattern {
@@ -25,12 +27,15 @@ const NAMED = 10;
 /** The rules for which tools of a server are offered, and under which names. */
 export class ToolRules {
   readonly lint: ServerLint;
+  /** How much search trusts the descriptions, from 0 to 1. */
+  readonly trust: number;
   private readonly allow: readonly Pattern[];
   private readonly deny: readonly Pattern[];
   private readonly names: ReadonlyMap<string, string>;
   private readonly owners: ReadonlyMap<string, string>;
 
-  constructor({ allow, deny, rename, lint = 'off' }: ToolRulesOptions) {
+  constructor({ allow, deny, rename, lint = 'off', trust = 100 }: ToolRulesOptions) {
+    this.trust = trust / 100;
     this.lint = new ServerLint(lint);
     this.allow = allow.map(patternOf);
     this.deny = deny.map(patternOf);

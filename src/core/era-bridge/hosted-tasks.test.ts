@@ -3,7 +3,8 @@ import { ProtocolError } from '../../protocol/errors.js';
 import { type JsonValue, RawObject } from '../../protocol/jsonrpc/raw.js';
 import { ALONE, type Cluster } from '../cluster.js';
 import { complete, type Outcome, type ParkedCall } from '../gateway.js';
-import { type HostedTaskRecord, type HostedTaskRecords, HostedTasks, type TaskLimits } from './hosted-tasks.js';
+import type { HostedTaskRecord, HostedTaskRecords } from './hosted-task-record.js';
+import { HostedTasks, type TaskLimits } from './hosted-tasks.js';
 
 const LIMITS: TaskLimits = { perCaller: 10, inAll: 20, bytes: 1_000 };
 const never = new Promise<Outcome>(() => {});
@@ -68,6 +69,41 @@ describe('running tasks are bounded', () => {
     await settled();
     await settled();
     await run('d');
+  });
+});
+
+describe('ended tasks that are still stored', () => {
+  test('are bounded for each caller, until their time is over', async () => {
+    const { tasks, run } = hosted({ perCaller: 2 });
+    const start = (principal: string, ttl: number) =>
+      tasks.start(
+        principal,
+        's',
+        ttl,
+        () => {},
+        () => Promise.resolve(result(1)),
+      );
+    for (let i = 0; i < 20; i++) {
+      await start('alice', 1_000);
+      await settled();
+      await settled();
+    }
+    await expect(start('alice', 1_000)).rejects.toMatchObject({
+      reason: 'overloaded',
+      message: 'Too many of your ended tasks are still stored; try again later, or ask for a shorter ttl',
+      detail: { outcome: 'not_executed' },
+    });
+    await run('bob');
+    await expect
+      .poll(
+        () =>
+          start('alice', 1_000).then(
+            () => true,
+            () => false,
+          ),
+        { timeout: 10_000 },
+      )
+      .toBe(true);
   });
 });
 

@@ -11,28 +11,12 @@ import { Quota, type Release } from '../count-and-byte-limit.js';
 import type { Call, Outcome, ParkedCall } from '../gateway.js';
 import { sleep } from '../timing.js';
 import type { TraceContext } from '../trace-context.js';
+import { EndedTasks } from './ended-tasks.js';
+import { type Following, type HostedTaskListener, HostedTaskListeners, taskKey } from './hosted-task-listeners.js';
+import type { HostedTaskRecord, HostedTaskRecords } from './hosted-task-record.js';
 
-/** The stored record of a task that the gateway hosts. */
-export interface HostedTaskRecord extends TaskView {
-  readonly principal: string;
-  readonly server: string;
-  /** The replica that runs the task. */
-  readonly owner: string;
-  /** The `traceparent` of the call that began the task. */
-  readonly trace?: string;
-}
-
-/** Stores task records beyond the life of the process. */
-export interface HostedTaskRecords {
-  /** Resolves once the record is durable. */
-  create(record: HostedTaskRecord): Promise<void>;
-  /** Returns false if another replica has ended the task. */
-  update(record: HostedTaskRecord): Promise<boolean>;
-  /** Stores the end of a task that no replica runs any more. Resolves with the stored end, which may be another. */
-  end(record: HostedTaskRecord): Promise<HostedTaskRecord>;
-  load(taskId: string): Promise<HostedTaskRecord | undefined>;
-  list(principal: string, after: string | undefined, limit: number): Promise<HostedTaskRecord[]>;
-}
+/** Stored ended tasks of a caller, for each task that it may run at the same time. */
+const ENDED_PER_RUNNING = 10;
 
 export interface TaskSettings {
   /** The default time that a task is kept, and the longest that a client may ask for. */
@@ -62,23 +46,12 @@ interface Running {
   /** Settles with the last write: the changes of a task are written one after another. */
   saved: Promise<void>;
   expiry: NodeJS.Timeout | undefined;
+  /** When its record is removed, by `performance.now()`. */
+  readonly until: number;
   /** Releases the slot among the running tasks. */
   readonly leave: Release;
   /** Releases the bytes that the task holds in memory. */
   readonly held: Release[];
-}
-
-export interface Following {
-  readonly ready: Promise<unknown>;
-  stop(): void;
-}
-
-interface Followers {
-  readonly listeners: Set<(record: HostedTaskRecord) => void>;
-  /** Whether a newer record may exist than the one that was read. */
-  changed?: boolean;
-  reading?: boolean;
-  seen?: string | undefined;
 }
 
 type Start = (call: Pick<Call, 'notify' | 'cancellation'>) => Promise<Outcome>;
@@ -89,10 +62,11 @@ type Start = (call: Pick<Call, 'notify' | 'cancellation'>) => Promise<Outcome>;
  */
 export class HostedTasks {
   private readonly running = new Map<string, Running>();
-  private readonly followers = new Map<string, Followers>();
+  private readonly listeners: HostedTaskListeners;
   private readonly places: Quota;
   private readonly placesOf = new Map<string, Quota>();
   private readonly bytes: Quota;
+  private readonly ended: EndedTasks;
 
   constructor(
     private readonly records: HostedTaskRecords,
@@ -101,6 +75,7 @@ export class HostedTasks {
   ) {
     this.places = new Quota({ count: settings.limits.inAll, bytes: Number.POSITIVE_INFINITY });
     this.bytes = new Quota({ count: Number.POSITIVE_INFINITY, bytes: settings.limits.bytes });
+    this.ended = new EndedTasks(settings.limits.perCaller * ENDED_PER_RUNNING);
     cluster.handle(UPDATE, async (payload) => {
       const { principal, taskId, responses } = payload as JsonObject;
       await this.update(String(principal), String(taskId), responses as InputResponses);
@@ -111,11 +86,14 @@ export class HostedTasks {
       await this.cancel(String(principal), String(taskId));
       return null;
     });
-    cluster.onTold(CHANGED, (payload) => {
-      const taskId = String(payload);
-      const running = this.running.get(taskId);
-      if (running) void this.endedElsewhere(running).catch(() => {});
-      if (this.followers.has(taskId)) void this.refresh(taskId);
+    this.listeners = new HostedTaskListeners({
+      load: (taskId) => records.load(taskId),
+      retryInterval: settings.pollInterval,
+      cluster,
+      changedElsewhere: (taskId) => {
+        const running = this.running.get(taskId);
+        if (running) void this.endedElsewhere(running).catch(() => {});
+      },
     });
   }
 
@@ -187,6 +165,7 @@ export class HostedTasks {
       waiting: new Set(),
       saved: Promise.resolve(),
       expiry: undefined,
+      until: performance.now() + (record.ttlMs ?? this.settings.ttl),
       leave,
       held: [],
     };
@@ -201,6 +180,10 @@ export class HostedTasks {
   /** Takes a slot for one more task of this caller. `outcome` says whether its call has run, for the error. */
   private place(principal: string, outcome: CallOutcome): Release {
     const { perCaller } = this.settings.limits;
+    if (perCaller > 0 && this.ended.full(principal)) {
+      const message = 'Too many of your ended tasks are still stored; try again later, or ask for a shorter ttl';
+      throw new ProtocolError('overloaded', message, { outcome });
+    }
     const own =
       this.placesOf.get(principal) ?? new Quota({ count: perCaller, bytes: Number.POSITIVE_INFINITY }, this.places);
     const release = own.take(0);
@@ -228,8 +211,11 @@ export class HostedTasks {
 
   /** Called when the task no longer runs at this replica. */
   private forget(running: Running): void {
-    const { taskId } = running.record;
-    if (this.running.delete(taskId)) this.cluster.unfollow(taskKey(taskId));
+    const { taskId, principal } = running.record;
+    if (this.running.delete(taskId)) {
+      this.cluster.unfollow(taskKey(taskId));
+      this.ended.add(principal, running.until);
+    }
     this.releaseBytes(running);
     running.leave();
     clearTimeout(running.expiry);
@@ -337,42 +323,7 @@ export class HostedTasks {
       return;
     }
     for (const check of [...running.waiting]) check();
-    this.publish(running.record);
-  }
-
-  /** Sends the id of the changed task to other replicas, which read the record if a listener there needs it. */
-  private publish(record: HostedTaskRecord): void {
-    this.deliver(record);
-    this.cluster.tell(CHANGED, record.taskId, taskKey(record.taskId)).catch(() => {});
-  }
-
-  private deliver(record: HostedTaskRecord): void {
-    const followers = this.followers.get(record.taskId);
-    if (!followers) return;
-    for (const listener of [...followers.listeners]) listener(record);
-  }
-
-  /** Reads a task that changed at another replica, one read at a time, and calls its listeners at this replica. */
-  private async refresh(taskId: string): Promise<void> {
-    const followers = this.followers.get(taskId);
-    if (!followers) return;
-    followers.changed = true;
-    if (followers.reading) return;
-    followers.reading = true;
-    for (let failures = 0; followers.changed && failures < READ_FAILURES; ) {
-      followers.changed = false;
-      try {
-        const record = await this.records.load(taskId);
-        if (record && stateOf(record) !== followers.seen) this.deliver(record);
-        followers.seen = record && stateOf(record);
-      } catch {
-        // The store is unavailable: read again, because a listener waits for the record.
-        followers.changed = true;
-        failures++;
-        await sleep(this.settings.pollInterval, { ref: false });
-      }
-    }
-    followers.reading = false;
+    this.listeners.publish(running.record);
   }
 
   /**
@@ -409,30 +360,8 @@ export class HostedTasks {
     running.cancellation.cancel(message);
   }
 
-  /**
-   * Reports changes of these tasks at every replica. Of several changes in a row, only the newest may be reported. `ready`
-   * resolves once changes at other replicas are received.
-   */
-  onChange(taskIds: readonly string[], listener: (record: HostedTaskRecord) => void): Following {
-    const ids = [...new Set(taskIds)];
-    const followed = ids.map((taskId) => {
-      const followers = this.followers.get(taskId) ?? { listeners: new Set() };
-      followers.listeners.add(listener);
-      this.followers.set(taskId, followers);
-      return this.cluster.follow(taskKey(taskId));
-    });
-    let stopped = false;
-    const stop = (): void => {
-      if (stopped) return;
-      stopped = true;
-      for (const taskId of ids) {
-        const followers = this.followers.get(taskId);
-        followers?.listeners.delete(listener);
-        if (followers?.listeners.size === 0) this.followers.delete(taskId);
-        this.cluster.unfollow(taskKey(taskId));
-      }
-    };
-    return { ready: Promise.all(followed), stop };
+  onChange(taskIds: readonly string[], listener: HostedTaskListener): Following {
+    return this.listeners.add(taskIds, listener);
   }
 
   /** A task of this principal; for every other principal the task does not exist (TSKX-11). */
@@ -448,7 +377,7 @@ export class HostedTasks {
       return record;
     const { inputRequests: _, ...before } = record;
     const ended = await this.records.end({ ...before, ...ABANDONED, lastUpdatedAt: new Date().toISOString() });
-    this.publish(ended);
+    this.listeners.publish(ended);
     return ended;
   }
 
@@ -561,15 +490,6 @@ function failedTask(reason: Reason, message: string): Pick<HostedTaskRecord, 'st
 
 const UPDATE = 'task:update';
 const CANCEL = 'task:cancel';
-/** A message with the id of a changed task, under the key of that task. */
-const CHANGED = 'task:changed';
-const taskKey = (taskId: string): string => `task:${taskId}`;
-const READ_FAILURES = 20;
-
-/** Differs between states that listeners must get. */
-const stateOf = ({ status, lastUpdatedAt, inputRequests = {} }: HostedTaskRecord): string =>
-  JSON.stringify([status, lastUpdatedAt, Object.keys(inputRequests)]);
-
 /** A result inside a task, without the metadata of the hop that it came over. */
 function withoutHopMetadata(result: RawObject): JsonObject {
   const value = { ...result.value() };

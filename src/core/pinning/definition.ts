@@ -32,7 +32,7 @@ const IDENTITY: Readonly<Record<PinKind, string>> = {
 export interface Definition {
   /** SHA-256 of the canonical JSON (RFC 8785) of the parts, in hexadecimal digits. */
   readonly hash: string;
-  /** The same without the name, to recognise a renamed item; empty if the rest says too little. */
+  /** The same without the name, to recognise a renamed item; empty if the rest is too short for that. */
   readonly body: string;
   /** The canonical JSON of the parts. */
   readonly text: string;

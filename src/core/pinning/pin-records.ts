@@ -12,7 +12,7 @@ export interface Pin extends PinKey {
   readonly hash: string;
   /** Hashes that were approved before, newest first. */
   readonly earlier: readonly string[];
-  /** The hash of the approved definition without its name; empty if it says too little. */
+  /** The hash of the approved definition without its name; empty if the rest is too short to recognise the item. */
   readonly body: string;
   /** The hash that was seen last, if the item needs an approval. */
   readonly seen: string | undefined;

@@ -245,7 +245,7 @@ describe.each(['sqlite', 'postgres'] as const)('S21: pins in %s', (engine) => {
     const items = Array.from({ length: MOST_PINS + 3 }, (_, at) => tool(`tool_number_${at}`));
     expect(await check(pins, items)).toEqual([0, 1, 2].map((at) => `tool_number_${MOST_PINS + at}`));
     expect(await one.state.pins.list('many')).toHaveLength(MOST_PINS);
-  }, 60_000);
+  }, 120_000);
 
   test('a server that changes without pause does not fill the audit trail', async () => {
     const one = await replica();
@@ -263,7 +263,7 @@ describe.each(['sqlite', 'postgres'] as const)('S21: pins in %s', (engine) => {
         ),
       ).toHaveLength(300);
     expect(one.records).toHaveLength(1_000);
-  }, 60_000);
+  }, 120_000);
 
   test('a forgotten pin is first sight again', async () => {
     const one = await replica();

@@ -84,7 +84,7 @@ export class ServerPins {
     return this.mode === 'warn' ? NOTHING : done.then(() => this.withheld(method, items));
   }
 
-  /** The same by what is known now, without storing anything. */
+  /** The own names of withheld items by the pins in memory. Stores nothing. */
   withheld(method: ListMethod, items: readonly PinnedItem[]): ReadonlySet<string> {
     const kind = PIN_KIND[method];
     if (kind === undefined || this.mode === 'warn') return NOTHING;
@@ -112,7 +112,7 @@ export class ServerPins {
     return this.shownInstructions(text);
   }
 
-  /** The same by what is known now. */
+  /** The instructions by the pins in memory, or undefined while they are withheld. */
   shownInstructions(text: string): string | undefined {
     if (this.mode === 'warn') return text;
     const pin = this.pinning.of(this.server).get(pinKey(INSTRUCTIONS, INSTRUCTIONS));
@@ -127,7 +127,7 @@ export class ServerPins {
     this.ended();
   }
 
-  /** One list after the other, so that each sees what the one before has stored. */
+  /** Records one list after the other, so that each record sees the pins that the one before has stored. */
   private record(kind: PinKind, items: readonly PinnedItem[]): Promise<void> {
     this.waiting.delete(kind);
     this.turn = this.turn.then(async () => {

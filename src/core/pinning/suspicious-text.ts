@@ -61,7 +61,7 @@ const ADDRESSED: readonly (readonly [TextFlag, RegExp])[] = [
   ],
 ];
 
-/** Longer descriptions are rare, and nobody reads them before an approval. */
+/** Longer descriptions are rare, and people hardly read them before an approval. */
 const LONG = 10_000;
 /** The text of one definition that is searched, in characters. The hash covers all of it. */
 const SEARCHED = 256 * 1024;

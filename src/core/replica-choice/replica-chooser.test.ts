@@ -11,7 +11,7 @@ function run(behave: (replica: string, call: number, requestClass: string) => Re
   for (let call = 0; call < 2_000; call += 1) {
     const requestClass = classes[call % classes.length]!;
     const choice = chooser.choose(requestClass, call * 100);
-    propensities.push(choice.propensity);
+    propensities.push(choice.propensity!);
     chooser.ended(choice);
     chooser.settled(choice, behave(choice.replica, call, requestClass), call * 100);
     const key = `${choice.replica}:${requestClass}`;
@@ -76,7 +76,7 @@ describe('ReplicaChooser', () => {
       const choice = chooser.choose('any', call);
       chooser.ended(choice);
       chooser.settled(choice, { success: true, latency: choice.replica === 'a' ? 80 : 90 }, call);
-      sums.set(choice.replica, (sums.get(choice.replica) ?? 0) + 1 / choice.propensity);
+      sums.set(choice.replica, (sums.get(choice.replica) ?? 0) + 1 / choice.propensity!);
     }
     for (const sum of sums.values()) expect(sum / calls).toBeCloseTo(1, 0.5);
   });
@@ -111,6 +111,63 @@ describe('ReplicaChooser', () => {
       chooser.settled(choice, { success: false, latency: 1 }, call);
     }
     expect(chooser.choose('any', 21).replica).toBe('a');
+  });
+});
+
+describe('S1-77: on seeded simulations with the success rates 0.95, 0.80 and 0.50', () => {
+  const RATES: Readonly<Record<string, number>> = { a: 0.95, b: 0.8, c: 0.5 };
+  const NAMES = Object.keys(RATES);
+  const SEEDS = Array.from({ length: 10 }, (_, index) => index + 1);
+
+  /** The share of calls that the best replica got, and the share of calls that succeeded. */
+  interface Shares {
+    readonly best: number;
+    readonly success: number;
+  }
+
+  /** Runs calls one after the other, with a policy that sees each outcome. */
+  function simulation(seed: number, policy: 'learned' | 'round robin') {
+    const chooser = new ReplicaChooser({ replicas: NAMES, objective: 100, random: seeded(seed) });
+    const world = seeded(seed + 100);
+    let now = 0;
+    return (calls: number, rates = RATES): Shares => {
+      let [best, successes] = [0, 0];
+      for (let call = 0; call < calls; call += 1) {
+        now += 100;
+        const choice = policy === 'learned' ? chooser.choose('any', now) : undefined;
+        const replica = choice?.replica ?? NAMES[call % NAMES.length]!;
+        const success = world() < rates[replica]!;
+        if (choice) {
+          chooser.ended(choice);
+          chooser.settled(choice, { success, latency: 50 }, now);
+        }
+        if (replica === 'a') best += 1;
+        if (success) successes += 1;
+      }
+      return { best: best / calls, success: successes / calls };
+    };
+  }
+
+  it('gives the best replica most calls, and has more successes than round robin', () => {
+    const lines = SEEDS.map((seed) => {
+      const [learned, roundRobin] = [simulation(seed, 'learned'), simulation(seed, 'round robin')];
+      const first = [learned(1_000).success, roundRobin(1_000).success] as const;
+      expect(first[0]).toBeGreaterThan(first[1] + 0.1);
+      const later = learned(500);
+      expect(later.best).toBeGreaterThanOrEqual(0.85);
+      return `${first[0]} against ${first[1]}`;
+    });
+    console.log(`successes, learned against round robin: ${lines.join(', ')}`);
+  });
+
+  it('leaves the best replica when it begins to fail, and returns when it works again', () => {
+    for (const seed of SEEDS) {
+      const learned = simulation(seed, 'learned');
+      learned(1_000);
+      expect(learned(100, { ...RATES, a: 0 }).best).toBeLessThan(0.2);
+      learned(1_000);
+      expect(learned(1_000).best).toBeGreaterThan(0.5);
+    }
   });
 });
 

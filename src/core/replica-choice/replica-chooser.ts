@@ -1,4 +1,4 @@
-import { CircuitBreaker } from './circuit-breaker.js';
+import { type BreakerHealth, type BreakerSettings, CircuitBreaker } from '../circuit-breaker.js';
 import { Estimate } from './estimate.js';
 import { normals, type Random } from './random.js';
 import { type ReplicaOutcome, rewardOf } from './reward.js';
@@ -14,13 +14,29 @@ export interface ReplicaChooserOptions {
   readonly discount?: number;
 }
 
-/** A choice, with what is needed to judge another policy by it later. */
+/** A choice, with the data to judge another policy by it later. */
 export interface ReplicaChoice {
   readonly replica: string;
-  /** The probability with which the replica was chosen. */
-  readonly propensity: number;
+  /** The probability with which the replica was chosen; undefined if an affinity decided. */
+  readonly propensity: number | undefined;
   readonly explored: boolean;
   readonly requestClass: string;
+  /** The replicas that could be chosen, and the calls in flight at each before the choice. */
+  readonly among: readonly Load[];
+}
+
+export interface Load {
+  readonly replica: string;
+  readonly inFlight: number;
+}
+
+/** The present knowledge about one replica. */
+export interface ReplicaState {
+  readonly replica: string;
+  readonly inFlight: number;
+  readonly breaker: BreakerHealth;
+  /** The expected reward of a call, from 0 to 1; undefined before the first outcome. */
+  readonly expected: number | undefined;
 }
 
 interface Replica {
@@ -32,13 +48,15 @@ interface Replica {
   inFlight: number;
 }
 
+/** A replica that fails is tried again after a pause, which grows. */
+const BREAKER: BreakerSettings = { failures: 5, pause: 1_000, longestPause: 60_000 };
 const EXPLORATION = 0.01;
 const DISCOUNT = 0.995;
 /** The estimate for a replica without observations: rather good, so that a new replica is tried. */
 const PRIOR_MEAN = 0.7;
 const PRIOR_STRENGTH = 1;
 const PRIOR_VARIANCE = 0.03;
-/** The pool counts like so many observations of a class. */
+/** The weight of the observations of all classes, as a number of observations of one class. */
 const POOL_STRENGTH = 4;
 /** Each call in flight beyond this number lowers the expected reward by a share. */
 const FREE_IN_FLIGHT = 4;
@@ -48,10 +66,13 @@ const MOST_SAMPLES = 12;
 const MOST_DRAWS = 100;
 /** Classes that are kept for each replica. */
 const MOST_CLASSES = 200;
+/** The mean counts as known from this weight of observations on. */
+const LEAST_KNOWN = 0.5;
 
 /**
- * Chooses among equivalent replicas by discounted Thompson sampling: each replica is chosen as often as it is probably
- * the best. The caller keeps sessions and contexts with their replica and never sends again what may have run.
+ * Chooses among equivalent replicas by discounted Thompson sampling: the probability of a choice is the probability
+ * that the replica is the best. The caller of this class keeps sessions and contexts with their replica, and never
+ * sends a call again that may have run.
  */
 export class ReplicaChooser {
   private readonly replicas: Replica[];
@@ -61,76 +82,125 @@ export class ReplicaChooser {
   private readonly discount: number;
   /** Observations so far, over all replicas. */
   private observed = 0;
+  /** The time of the latest method call, for the circuit breakers. */
+  private clock = 0;
 
   constructor(private readonly options: ReplicaChooserOptions) {
     this.random = options.random ?? Math.random;
     this.normal = normals(this.random);
     this.exploration = options.exploration ?? EXPLORATION;
     this.discount = options.discount ?? DISCOUNT;
-    this.replicas = options.replicas.map((name) => ({
-      name,
-      breaker: new CircuitBreaker(),
-      pool: new Estimate(),
-      classes: new Map(),
-      inFlight: 0,
-    }));
+    this.replicas = options.replicas.map((name) => this.made(name));
+  }
+
+  private made(name: string): Replica {
+    const breaker = new CircuitBreaker(BREAKER, () => this.clock);
+    return { name, breaker, pool: new Estimate(), classes: new Map(), inFlight: 0 };
+  }
+
+  /** Adds replicas that are not known yet. */
+  know(names: Iterable<string>): void {
+    for (const name of names) if (!this.find(name)) this.replicas.push(this.made(name));
   }
 
   /**
-   * Chooses a replica for a call of a class. Each choice is followed by `ended`, and by `settled` or `released` at the
-   * same time or later: an evaluator may take longer than the call.
+   * Chooses a replica for a call of a class, among those that pass `usable`. Each choice is followed by `ended`, and by
+   * `settled` or `released` at the same time or later: an evaluator may take longer than the call.
    */
-  choose(requestClass: string, now: number): ReplicaChoice {
-    const closed = this.replicas.filter(({ breaker }) => breaker.allows(now));
+  choose(requestClass: string, now: number, usable?: (replica: string) => boolean): ReplicaChoice {
+    this.clock = now;
+    const allowed = usable ? this.replicas.filter(({ name }) => usable(name)) : this.replicas;
+    const known = allowed.length > 0 ? allowed : this.replicas;
+    const closed = known.filter(({ breaker }) => breaker.allows());
     // With every circuit open, any replica is better than none.
-    const usable = closed.length > 0 ? closed : this.replicas;
+    const among = closed.length > 0 ? closed : known;
     const explored = this.random() < this.exploration;
-    const wins = this.sampled(usable, requestClass);
+    const wins = this.sampled(among, requestClass);
     const samples = wins.reduce((sum, count) => sum + count, 0);
-    const index = explored ? Math.floor(this.random() * usable.length) : pick(wins, this.random() * samples);
-    const chosen = usable[index]!;
-    chosen.inFlight += 1;
-    chosen.breaker.sent();
-    const propensity = this.exploration / usable.length + (1 - this.exploration) * (wins[index]! / samples);
-    return { replica: chosen.name, propensity, explored, requestClass };
+    const index = explored ? Math.floor(this.random() * among.length) : pick(wins, this.random() * samples);
+    const chosen = among[index]!;
+    const propensity = this.exploration / among.length + (1 - this.exploration) * (wins[index]! / samples);
+    const loads = among.map(({ name, inFlight }) => ({ replica: name, inFlight }));
+    return this.begun(chosen, { replica: chosen.name, propensity, explored, requestClass, among: loads });
+  }
+
+  /** A call that an affinity gives to a replica. It counts as load, and its outcome changes the estimates. */
+  assign(name: string, requestClass: string, now: number): ReplicaChoice {
+    this.clock = now;
+    const choice = { replica: name, propensity: undefined, explored: false, requestClass, among: NOBODY };
+    const replica = this.find(name);
+    return replica ? this.begun(replica, choice) : choice;
+  }
+
+  private begun(replica: Replica, choice: ReplicaChoice): ReplicaChoice {
+    replica.inFlight += 1;
+    replica.breaker.begin();
+    return choice;
   }
 
   /** The call no longer occupies its replica. */
-  ended(choice: ReplicaChoice): void {
-    const replica = this.find(choice);
+  ended({ replica: name }: ReplicaChoice): void {
+    const replica = this.find(name);
     if (replica) replica.inFlight = Math.max(0, replica.inFlight - 1);
   }
 
-  settled(choice: ReplicaChoice, outcome: ReplicaOutcome, now: number): void {
-    const replica = this.find(choice);
+  settled({ replica: name, requestClass }: ReplicaChoice, outcome: ReplicaOutcome, now: number): void {
+    this.clock = now;
+    const replica = this.find(name);
     if (!replica) return;
-    replica.breaker.settled(outcome.success, now);
-    const reward = rewardOf(outcome, this.options.objective);
+    if (outcome.success || outcome.answered) replica.breaker.answered();
+    else replica.breaker.failed();
+    this.learn(name, requestClass, rewardOf(outcome, this.options.objective));
+  }
+
+  /** Takes the reward of a call, without an effect on the circuit breaker. */
+  learn(name: string, requestClass: string, reward: number): void {
+    const replica = this.find(name);
+    if (!replica) return;
     this.observed += 1;
     replica.pool.add(reward, this.observed, this.discount);
-    let own = replica.classes.get(choice.requestClass);
+    let own = replica.classes.get(requestClass);
     if (!own) {
       own = new Estimate();
       if (replica.classes.size >= MOST_CLASSES) replica.classes.delete(replica.classes.keys().next().value!);
-      replica.classes.set(choice.requestClass, own);
+      replica.classes.set(requestClass, own);
     }
     own.add(reward, this.observed, this.discount);
   }
 
   /** The call ended without an outcome that says anything about the replica. */
-  released(choice: ReplicaChoice): void {
-    this.find(choice)?.breaker.released();
+  released({ replica }: ReplicaChoice): void {
+    this.find(replica)?.breaker.inconclusive();
   }
 
-  private find({ replica }: ReplicaChoice): Replica | undefined {
-    return this.replicas.find(({ name }) => name === replica);
+  states(now: number): ReplicaState[] {
+    this.clock = now;
+    return this.replicas.map(({ name, inFlight, breaker, pool }) => {
+      pool.fade(this.observed, this.discount);
+      const expected = pool.strength < LEAST_KNOWN ? undefined : pool.mean(PRIOR_MEAN, 0);
+      return { replica: name, inFlight, breaker: breaker.health(), expected };
+    });
+  }
+
+  /** The probability of each replica to be chosen for a call of a class, as loads and circuits are given. */
+  propensities(requestClass: string, among: readonly Load[]): number[] {
+    const replicas = among.map(({ replica, inFlight }) => ({
+      ...(this.find(replica) ?? this.made(replica)),
+      inFlight,
+    }));
+    const wins = this.sampled(replicas, requestClass, REPLAY_SAMPLES);
+    return wins.map((count) => this.exploration / among.length + (1 - this.exploration) * (count / REPLAY_SAMPLES));
+  }
+
+  private find(name: string): Replica | undefined {
+    return this.replicas.find((replica) => replica.name === name);
   }
 
   /** How often each replica is the best in a number of joint samples. */
-  private sampled(usable: readonly Replica[], requestClass: string): number[] {
-    const beliefs = usable.map((replica) => this.belief(replica, requestClass));
-    const wins = usable.map(() => 0);
-    const samples = Math.max(1, Math.min(MOST_SAMPLES, Math.floor(MOST_DRAWS / usable.length)));
+  private sampled(among: readonly Replica[], requestClass: string, wanted?: number): number[] {
+    const beliefs = among.map((replica) => this.belief(replica, requestClass));
+    const wins = among.map(() => 0);
+    const samples = wanted ?? Math.max(1, Math.min(MOST_SAMPLES, Math.floor(MOST_DRAWS / among.length)));
     for (let sample = 0; sample < samples; sample += 1) {
       let best = 0;
       let highest = Number.NEGATIVE_INFINITY;
@@ -155,7 +225,7 @@ export class ReplicaChooser {
     const own = classes.get(requestClass);
     if (own) {
       own.fade(this.observed, this.discount);
-      // The less a class has been seen, the more the pool stands in for it.
+      // The fewer observations a class has, the more the observations of all classes count.
       mean = own.mean(mean, Math.min(POOL_STRENGTH, strength));
       variance = own.variance(variance, POOL_STRENGTH);
       strength = own.strength + Math.min(POOL_STRENGTH, strength);
@@ -164,6 +234,10 @@ export class ReplicaChooser {
     return { mean, deviation: Math.sqrt(variance / (strength + PRIOR_STRENGTH)), load };
   }
 }
+
+const NOBODY: readonly Load[] = [];
+/** Samples of a replay, which may take its time. */
+const REPLAY_SAMPLES = 200;
 
 /** The index at which the running sum of counts passes `at`. */
 function pick(counts: readonly number[], at: number): number {

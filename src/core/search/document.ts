@@ -10,6 +10,8 @@ export interface SearchDocument {
   readonly description?: string;
   readonly parameters?: readonly Parameter[];
   readonly tags?: readonly string[];
+  /** Messages that the skill is for. */
+  readonly examples?: readonly string[];
 }
 
 /** The server or agent of the documents. */
@@ -21,13 +23,18 @@ export interface SearchServer {
   readonly trust?: number;
 }
 
-/** A field: its weight, how strongly its length counts (b), the length at which it counts neither way, its longest text. */
+/**
+ * A field: its weight; how strongly its length counts (b); the length that does not change the score (pivot); the most
+ * terms that are read.
+ */
 interface Field {
   readonly weight: number;
   readonly b: number;
   readonly pivot: number;
   readonly most: number;
   readonly bigrams: boolean;
+  /** Whether the field is the same for all tools of a server: a term counts once, and a short text gains nothing. */
+  readonly shared?: boolean;
 }
 
 /**
@@ -39,17 +46,19 @@ const FIELDS = {
   description: { weight: 1, b: 0.8, pivot: 10, most: 200, bigrams: true },
   parameterNames: { weight: 0.56, b: 0.6, pivot: 6, most: 60, bigrams: true },
   parameterDescriptions: { weight: 0.6, b: 0.6, pivot: 25, most: 300, bigrams: false },
-  server: { weight: 1, b: 0.3, pivot: 8, most: 40, bigrams: false },
+  // A server's text counts for all of its tools, so one that names every need must not gain by it.
+  server: { weight: 1, b: 0.8, pivot: 8, most: 40, bigrams: false, shared: true },
   tags: { weight: 0.5, b: 0.6, pivot: 6, most: 30, bigrams: false },
+  examples: { weight: 0.5, b: 0.6, pivot: 20, most: 100, bigrams: false },
 } as const satisfies Record<string, Field>;
 
 /** Saturation of the weighted frequency of a term. */
 const K1 = 0.84;
-/** A term counts at most so often in one field: repeating a word gains nothing. */
+/** The most occurrences of a term that count in one field: repeating a word gains nothing. */
 const MOST_REPEATS = 3;
 /** Characters that are read of one text. A longer text is not tokenized beyond this length. */
 const LONGEST_TEXT = 8_000;
-/** A text of at least this many terms in which one term stands this often is stuffed. */
+/** A text of at least this many terms is stuffed if one term makes up this share of it. */
 const STUFFED_TERMS = 30;
 const STUFFED_SHARE = 0.25;
 /** A description of more distinct terms than this names everything rather than one tool. */
@@ -62,6 +71,8 @@ export interface AnalysedDocument {
   readonly impacts: ReadonlyMap<number, number>;
   /** The document repeats words, or names too many of them. */
   readonly stuffed: boolean;
+  /** The factor of its scores: the trust in the server, reduced for a stuffed document. */
+  readonly trust: number;
   /** The sorted terms of name and description. */
   readonly text: Uint32Array;
   /** Equal for equal sets of parameter names. */
@@ -77,6 +88,7 @@ export function analyse(document: SearchDocument, server: SearchServer): Analyse
     parameterDescriptions: parameters.map(({ description }) => description),
     server: [server.title ?? server.name, server.description ?? ''],
     tags: [...(document.tags ?? [])],
+    examples: [...(document.examples ?? [])],
   };
   const weights = new Map<number, number>();
   const text = new Set<number>();
@@ -90,7 +102,7 @@ export function analyse(document: SearchDocument, server: SearchServer): Analyse
   }
   const trust = (server.trust ?? 1) * (stuffed ? STUFFED_TRUST : 1);
   for (const [term, weight] of weights) weights.set(term, (trust * weight) / (K1 + weight));
-  return { impacts: weights, stuffed, text: Uint32Array.from(text).sort(), shape: shapeOf(parameters) };
+  return { impacts: weights, stuffed, trust, text: Uint32Array.from(text).sort(), shape: shapeOf(parameters) };
 }
 
 function shapeOf(parameters: readonly Parameter[]): number {
@@ -113,9 +125,11 @@ function termsWithin(texts: readonly string[], most: number): string[] {
 
 function addField(weights: Map<number, number>, terms: readonly string[], field: Field): void {
   if (terms.length === 0) return;
-  const norm = field.weight / (1 - field.b + (field.b * terms.length) / field.pivot);
+  const length = field.shared ? Math.max(terms.length, field.pivot) : terms.length;
+  const norm = field.weight / (1 - field.b + (field.b * length) / field.pivot);
+  const repeats = field.shared ? 1 : MOST_REPEATS;
   const counts = new Map<string, number>();
-  for (const term of terms) counts.set(term, Math.min((counts.get(term) ?? 0) + 1, MOST_REPEATS));
+  for (const term of terms) counts.set(term, Math.min((counts.get(term) ?? 0) + 1, repeats));
   if (field.bigrams) for (const pair of bigramsOf(terms)) counts.set(pair, 1);
   for (const [term, count] of counts) {
     const hash = hashOf(term);

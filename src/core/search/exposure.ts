@@ -10,27 +10,37 @@ import { spellingsOf } from '../catalog/names.js';
 import type { Call } from '../gateway.js';
 import type { ExposureOptions, View } from '../view.js';
 import { CALL_TOOL, DEFAULT_RESULTS, META_TOOLS, MOST_RESULTS, SEARCH_TOOLS } from './meta-tools.js';
-import { describeFound, type FoundTool, ToolSearch } from './tool-search.js';
+import { describeFound, type FoundTool, type ToolSearch } from './tool-search.js';
 
 /** `auto` lists every tool up to these limits. Four characters are about one token. */
 const MOST_LISTED = 40;
 const MOST_LISTED_CHARACTERS = 4 * 10_000;
+/** Servers that an answer names as missing from the search. */
+const MOST_MISSING = 20;
 const NEAREST = 3;
 
 /**
- * How a view of several servers shows its tools: all of them, or a search and the pinned ones. It changes what is
- * listed, never what a caller may use.
+ * How a view of several servers shows its tools: all of them, or a search and the pinned ones. It changes the lists,
+ * never the rights of a caller.
  */
 export class Exposure {
-  private readonly tools: ToolSearch;
   private readonly pinned = new WeakMap<ExposureOptions, readonly Glob[]>();
-  private readonly sizes = new WeakMap<readonly Item[], number>();
+  /** Of lists and of single tools, in characters. */
+  private readonly sizes = new WeakMap<Item | readonly Item[], number>();
 
   constructor(
     private readonly catalog: Catalog,
-    private readonly options: ExposureOptions,
-  ) {
-    this.tools = new ToolSearch(catalog);
+    private readonly tools: ToolSearch,
+    private options: ExposureOptions,
+  ) {}
+
+  /**
+   * Replaces the options of the views that have none of their own, and notifies clients that their lists may have
+   * changed.
+   */
+  configure(options: ExposureOptions): void {
+    this.options = options;
+    this.catalog.visibilityChanged();
   }
 
   /** Whether `search_tools` and `call_tool` exist for a call. The gateway's own requests see all tools. */
@@ -62,7 +72,7 @@ export class Exposure {
     }
     // The bytes of the arguments pass as they are.
     const params = call.params.edit({ name: JSON.stringify(name), arguments: wrapped.raw('arguments') ?? '{}' });
-    // The client mirrors arguments of `call_tool` in headers, of which there are none.
+    // Headers mirror arguments of `call_tool` only, which are not those of the tool.
     return { ...call, params, header: undefined };
   }
 
@@ -77,9 +87,15 @@ export class Exposure {
     }
     if (server !== undefined && typeof server !== 'string') return problem('"server" must be the name of a server');
     if (detail !== 'brief' && detail !== 'full') return problem('"detail" must be "brief" or "full"');
-    const found = await this.tools.search(caller, view, { query, limit, server });
-    const tools = found.map((tool) => describeFound(tool, detail === 'full'));
-    return answer(tools.length > 0 ? JSON.stringify({ tools }) : 'No tool fits. Describe the need in other words.');
+    const found = await this.tools.find(caller, view, { query, limit, server, followed: true });
+    const tools = found.tools.map((tool) => describeFound(tool, detail === 'full'));
+    const missing = found.missing.slice(0, MOST_MISSING).map((entry) => entry.server);
+    if (tools.length > 0) return answer(JSON.stringify({ tools, ...(missing.length > 0 && { missing }) }));
+    const silent =
+      missing.length > 0
+        ? ` The search does not cover ${missing.join(', ')}, which cannot be listed now; try again.`
+        : '';
+    return answer(`No tool fits. Describe the need in other words.${silent}`);
   }
 
   /** Adds the names of the nearest tools to the error of an unknown name. */
@@ -144,22 +160,29 @@ export class Exposure {
 
   private isLong(parts: readonly ShownPart[]): boolean {
     const count = parts.reduce((sum, { snapshot, hidden }) => sum + snapshot.items.length - hidden.size, 0);
-    return (
-      count > MOST_LISTED ||
-      parts.reduce((sum, { snapshot }) => sum + this.sizeOf(snapshot.items), 0) > MOST_LISTED_CHARACTERS
-    );
+    return count > MOST_LISTED || parts.reduce((sum, part) => sum + this.visibleSize(part), 0) > MOST_LISTED_CHARACTERS;
   }
 
-  private sizeOf(items: readonly Item[]): number {
-    let size = this.sizes.get(items);
+  /** Hidden tools do not count: the form of the list would tell of them. */
+  private visibleSize({ snapshot: { items, byKey }, hidden }: ShownPart): number {
+    let size = this.sizeOf(items);
+    for (const key of hidden) size -= this.sizeOf(byKey.get(key)!);
+    return size;
+  }
+
+  private sizeOf(measured: Item | readonly Item[]): number {
+    let size = this.sizes.get(measured);
     if (size === undefined) {
-      size = items.reduce((sum, { value }) => sum + JSON.stringify(value).length, 0);
-      this.sizes.set(items, size);
+      size = isOne(measured)
+        ? JSON.stringify(measured.value).length
+        : measured.reduce((sum, item) => sum + this.sizeOf(item), 0);
+      this.sizes.set(measured, size);
     }
     return size;
   }
 }
 
+const isOne = (measured: Item | readonly Item[]): measured is Item => 'value' in measured;
 const content = (text: string): JsonValue => [{ type: 'text', text }];
 const answer = (text: string): RawObject => RawObject.from({ content: content(text) } satisfies JsonObject);
 /** A model reads the text and corrects its call. */

@@ -4,7 +4,7 @@ import { Support } from './support.js';
 import { hashOf } from './tokenize.js';
 import type { Rarity } from './tool-key.js';
 
-/** A term of a tool counts once it stood in so many distinct successful searches. */
+/** The number of distinct successful searches with a term from which on the term counts for a tool. */
 const DISTINCT_QUERIES = 2;
 
 /**
@@ -23,7 +23,7 @@ export class LearnedTerms {
     if (all === 0) return support;
     for (const [index, term] of distinct.entries()) {
       for (const teachers of this.teachersOf(hashOf(term), except)) {
-        // One amount for each caller, whatever the number of searches: more searches of one caller count no more.
+        // One amount for each caller, independent of the number of its searches.
         const callers = new Map(teachers.map((outcome) => [outcome.caller, outcome]));
         for (const outcome of callers.values()) support.add(outcome, rarity[index]! / all);
       }

@@ -8,13 +8,15 @@ import type { LearnedScores, Rarity, Suggestion } from './tool-key.js';
 /** Weights that a replay chooses from. 0 switches a part off. */
 const WEIGHTS = [0, 0.1, 0.2, 0.3, 0.45, 0.6, 0.8];
 const REPLAYED = 200;
+/** The longest slice of a replay, in milliseconds. */
+const SLICE = 2;
 /** The share of one need's best score that learning adds to a tool at most, before its weight. */
 const MOST_SHARE = 1.5;
 /** A higher weight must improve the replay by this much, in mean reciprocal rank. */
 const IMPROVEMENT = 0.002;
 
 export interface LearningOptions extends OutcomesOptions {
-  /** So many callers must agree before their outcomes count for others. 1 trusts every caller. */
+  /** The number of callers that must agree before their outcomes count for others; with 1 every caller is trusted. */
   readonly confirmations?: number;
 }
 
@@ -22,6 +24,8 @@ export interface Weights {
   readonly terms: number;
   readonly votes: number;
 }
+
+export const NO_WEIGHTS: Weights = { terms: 0, votes: 0 };
 
 /**
  * Learns from outcomes: terms of successful searches become a field of their tool, and the nearest past searches vote.
@@ -33,7 +37,7 @@ export class Learning {
   private readonly terms = new LearnedTerms(this.byTerm);
   private readonly past = new PastQueries(this.byTerm);
   readonly outcomes: Outcomes;
-  private chosen: Weights = { terms: 0, votes: 0 };
+  private chosen = NO_WEIGHTS;
 
   private readonly confirmations: number;
 
@@ -46,7 +50,7 @@ export class Learning {
     return this.chosen;
   }
 
-  /** Only authenticated callers teach: `caller` is undefined for any other. */
+  /** Search learns from authenticated callers only: `caller` is undefined for any other. */
   record(outcome: Omit<SearchOutcome, 'caller'> & { readonly caller: string | undefined }): void {
     const { caller } = outcome;
     if (caller !== undefined) this.outcomes.add({ ...outcome, caller });
@@ -60,24 +64,50 @@ export class Learning {
     };
   }
 
-  /** Chooses the weights by searching again for the last outcomes, each without what it taught itself. */
+  /** Uses weights that another replay chose. */
+  use(weights: Weights): void {
+    this.chosen = weights;
+  }
+
+  /** Chooses the weights: repeats the searches of the last outcomes, each without its own contribution. */
   replay(index: SearchIndex): Weights {
-    this.chosen = this.climb(index, this.climb(index, this.chosen, 'votes'), 'terms');
+    const steps = this.replaySteps(index);
+    for (let step = steps.next(); ; step = steps.next()) {
+      if (step.done === true) return step.value;
+    }
+  }
+
+  /** The same in slices of a few milliseconds: calls go on between them. */
+  async replayInSlices(index: SearchIndex): Promise<Weights> {
+    const steps = this.replaySteps(index);
+    for (let began = performance.now(); ; ) {
+      const step = steps.next();
+      if (step.done === true) return step.value;
+      if (performance.now() - began < SLICE) continue;
+      await new Promise((resolve) => setImmediate(resolve));
+      began = performance.now();
+    }
+  }
+
+  /** A replay that pauses after every search. */
+  private *replaySteps(index: SearchIndex): Generator<undefined, Weights> {
+    const votes = yield* this.climb(index, this.chosen, 'votes');
+    this.chosen = yield* this.climb(index, votes, 'terms');
     return this.chosen;
   }
 
   forget(caller?: string): void {
     this.outcomes.forget(caller);
-    if (this.outcomes.size === 0) this.chosen = { terms: 0, votes: 0 };
+    if (this.outcomes.size === 0) this.chosen = NO_WEIGHTS;
   }
 
-  private climb(index: SearchIndex, from: Weights, part: keyof Weights): Weights {
+  private *climb(index: SearchIndex, from: Weights, part: keyof Weights): Generator<undefined, Weights> {
     let best: Weights = { ...from, [part]: 0 };
-    let reached = this.quality(index, best);
+    let reached = yield* this.quality(index, best);
     let idle = 0;
     for (const weight of WEIGHTS.slice(1)) {
       const weights = { ...from, [part]: weight };
-      const quality = this.quality(index, weights);
+      const quality = yield* this.quality(index, weights);
       if (improvement(reached, quality) < IMPROVEMENT) {
         // One step may be too small to change a rank; two steps without improvement end the climb.
         idle += 1;
@@ -92,9 +122,10 @@ export class Learning {
   }
 
   /** For each caller the mean reciprocal rank of the tools of its last outcomes, within five results. */
-  private quality(index: SearchIndex, weights: Weights): Map<string, number> {
+  private *quality(index: SearchIndex, weights: Weights): Generator<undefined, Map<string, number>> {
     const ranks = new Map<string, number[]>();
     for (const { caller, terms, tool, query } of this.outcomes.latest(REPLAYED)) {
+      yield;
       const hits = index.search(terms, { limit: 5, learned: this.for(caller, weights, query) });
       const rank = hits.findIndex(({ server, name }) => server === tool.server && name === tool.name);
       const all = ranks.get(caller) ?? [];
@@ -133,7 +164,9 @@ const meanOf = (values: readonly number[]): number => values.reduce((sum, value)
 
 /** The mean improvement of callers, without the two that would move it most: no single caller sets the weights. */
 function improvement(before: ReadonlyMap<string, number>, after: ReadonlyMap<string, number>): number {
-  const changes = [...after].map(([caller, quality]) => quality - before.get(caller)!).sort((a, b) => a - b);
+  const changes = [...after]
+    .map(([caller, quality]) => quality - (before.get(caller) ?? quality))
+    .sort((a, b) => a - b);
   if (changes.length === 0) return 0;
   return meanOf(changes.length < 3 ? changes : changes.slice(1, -1));
 }

@@ -1,12 +1,15 @@
 import type { KeptOutcome, OutcomeListener } from './outcomes.js';
 import { hashOf } from './tokenize.js';
 
-/** The outcomes of one caller that are read for one term. What a caller has beyond them changes nothing. */
+/** The most outcomes of one caller that are read for one term. Further ones have no effect. */
 const MOST_PER_CALLER = 20;
 /** The callers that are read for one term. */
 const MOST_CALLERS = 30;
 
-/** Finds outcomes by the hashes of their terms, apart for each caller: no caller can crowd out or drown another. */
+/**
+ * Finds outcomes by the hashes of their terms, separately for each caller, so that the outcomes of one caller never
+ * displace those of another.
+ */
 export class OutcomesByTerm implements OutcomeListener {
   private readonly byTerm = new Map<number, Map<string, Set<KeptOutcome>>>();
 

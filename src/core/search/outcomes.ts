@@ -11,7 +11,7 @@ export interface SearchOutcome {
 
 /** An outcome as it is kept. */
 export interface KeptOutcome extends SearchOutcome {
-  /** The same for equal searches: repeating one teaches nothing. */
+  /** Equal for equal searches, so that a repeated search counts once. */
   readonly query: number;
 }
 
@@ -22,23 +22,37 @@ export interface OutcomesOptions {
   readonly mostPerCaller?: number;
 }
 
-/** Follows what is kept. */
+/** Is notified of added and removed outcomes. */
 export interface OutcomeListener {
   added(outcome: KeptOutcome): void;
   removed(outcome: KeptOutcome): void;
 }
 
 const MOST_TERMS = 32;
-/** A caller is loud with so many times the median of all callers' outcomes, but not below a number. */
+/**
+ * A caller is loud if it has more outcomes than `LOUD_FACTOR` times the median of all callers, and at least
+ * `LOUD_FROM`.
+ */
 const LOUD_FACTOR = 3;
 const LOUD_FROM = 50;
 const CHANGES_PER_MEDIAN = 50;
+
+/** An outcome as it is kept, or undefined if its search has no terms. */
+export function keptOf({ caller, terms: all, tool }: SearchOutcome): KeptOutcome | undefined {
+  const terms = [...new Set(all)].slice(0, MOST_TERMS);
+  if (terms.length === 0) return undefined;
+  return { caller, terms, tool, query: hashOf([...terms].sort().join(' ')) };
+}
+
+/** Identifies an outcome among those of its caller. */
+export const idOf = ({ query, tool }: Pick<KeptOutcome, 'query' | 'tool'>): string =>
+  JSON.stringify([query, tool.server, tool.name]);
 
 /** The last successful calls after searches, limited in all and per caller. The oldest are forgotten first. */
 export class Outcomes {
   private readonly kept = new Set<KeptOutcome>();
   private readonly byCaller = new Map<string, Map<string, KeptOutcome>>();
-  /** Callers with more outcomes than this teach nobody but themselves. */
+  /** The outcomes of callers with more outcomes than this count for these callers only. */
   private loudness = Number.POSITIVE_INFINITY;
   private changes = 0;
   private readonly most: number;
@@ -56,17 +70,24 @@ export class Outcomes {
     return this.kept.size;
   }
 
-  add({ caller, terms: all, tool }: SearchOutcome): void {
-    const terms = [...new Set(all)].slice(0, MOST_TERMS);
-    if (terms.length === 0) return;
-    const query = hashOf([...terms].sort().join(' '));
-    const id = JSON.stringify([query, tool.server, tool.name]);
+  add(given: SearchOutcome): void {
+    const outcome = keptOf(given);
+    if (outcome) this.keep(outcome);
+  }
+
+  has(outcome: KeptOutcome): boolean {
+    return this.byCaller.get(outcome.caller)?.has(idOf(outcome)) === true;
+  }
+
+  /** Adds an outcome that was made with `keptOf`. */
+  keep(outcome: KeptOutcome): void {
+    const { caller } = outcome;
+    const id = idOf(outcome);
     const own = this.byCaller.get(caller) ?? new Map<string, KeptOutcome>();
     const same = own.get(id);
     if (same) this.remove(same, id);
     else if (own.size >= this.mostPerCaller) this.removeOldest(own);
     else if (this.kept.size >= this.most) this.removeOldest(this.largest());
-    const outcome = { caller, terms, tool, query };
     this.kept.add(outcome);
     own.set(id, outcome);
     this.byCaller.set(caller, own);
@@ -76,14 +97,15 @@ export class Outcomes {
   }
 
   /**
-   * Whether a caller has far more outcomes than most: whoever floods the gateway with successes, true or false, teaches
-   * only itself.
+   * Whether a caller has far more outcomes than most callers. Its outcomes, which may be false, then count for itself
+   * only.
    */
   isLoud(caller: string): boolean {
     return (this.byCaller.get(caller)?.size ?? 0) > this.loudness;
   }
 
-  private measureLoudness(): void {
+  /** Counts again which callers are loud. Replicas with equal outcomes then agree about them. */
+  measureLoudness(): void {
     const sizes = [...this.byCaller.values()].map(({ size }) => size).sort((a, b) => a - b);
     const median = sizes[Math.floor((sizes.length - 1) / 2)] ?? 0;
     this.loudness = Math.max(LOUD_FROM, LOUD_FACTOR * median);
@@ -102,6 +124,12 @@ export class Outcomes {
       if (found.length === before) break;
     }
     return found;
+  }
+
+  /** The number of callers with outcomes, and of those whose outcomes count only for themselves. */
+  get callers(): { readonly all: number; readonly loud: number } {
+    const keys = [...this.byCaller.keys()];
+    return { all: keys.length, loud: keys.filter((key) => this.isLoud(key)).length };
   }
 
   [Symbol.iterator](): IterableIterator<KeptOutcome> {

@@ -1,4 +1,4 @@
-import type { Scores } from './scores.js';
+import type { Scores, TermPostings } from './scores.js';
 import type { Segment } from './segment.js';
 import { hashOf } from './tokenize.js';
 
@@ -6,6 +6,34 @@ import { hashOf } from './tokenize.js';
 export interface Place {
   readonly segment: Segment;
   readonly index: number;
+}
+
+/** The tools that a caller sees. */
+export interface VisibleTools {
+  /** The names of the hidden tools of a server; undefined if the caller does not see the server. */
+  hiddenOf(server: string): ReadonlySet<string> | undefined;
+}
+
+/** The documents that a query sees. */
+export interface Seen {
+  /** The number of documents. */
+  readonly size: number;
+  /** By document, 1 if the document is hidden. Absent if all documents are seen. */
+  readonly hidden?: Uint8Array;
+}
+
+interface MergedPostings extends TermPostings {
+  readonly rarity: number;
+}
+
+/** Terms whose postings are kept together. */
+const MOST_MERGED = 4_000;
+
+/** The number of documents in a list of triples. */
+function frequencyIn(list: readonly number[]): number {
+  let frequency = 0;
+  for (let at = 0; at < list.length; at += 3) frequency += list[at + 2]! - list[at + 1]!;
+  return frequency;
 }
 
 /** The postings of all segments by term. Documents have numbers from 0, in the order of the segments. */
@@ -17,6 +45,8 @@ export class Postings {
   /** The number of the first document of each slot. */
   private bases: number[] = [];
   private total = 0;
+  /** The postings of terms that were searched for since the last change. */
+  private readonly merged = new Map<number, MergedPostings>();
 
   /** The number of documents. */
   get size(): number {
@@ -59,26 +89,100 @@ export class Postings {
     this.renumber();
   }
 
-  /** Adds what a term is worth to the score of each document that has it; with `raise`, the score is at least that. */
-  score(scores: Scores, term: string, weight: number, raise = false): void {
-    const list = this.byTerm.get(hashOf(term));
-    if (!list) return;
-    const rarity = weight * this.rarityOf(list);
-    for (let at = 0; at < list.length; at += 3) {
-      const base = this.bases[list[at]!]!;
-      const { documents, impacts } = this.slots[list[at]!]!;
-      const end = list[at + 2]!;
-      for (let index = list[at + 1]!; index < end; index += 1) {
-        const amount = rarity * impacts[index]!;
-        if (raise) scores.raise(base + documents[index]!, amount);
-        else scores.add(base + documents[index]!, amount);
+  /** The documents that a caller sees. The answer is for one query: a change of the segments changes it. */
+  seen(visible: VisibleTools | undefined): Seen {
+    const { total } = this;
+    if (!visible) return { size: total };
+    const hidden = new Uint8Array(total);
+    let size = total;
+    for (const [slot, segment] of this.slots.entries()) {
+      if (!segment) continue;
+      const base = this.bases[slot]!;
+      const names = visible.hiddenOf(segment.server.name);
+      if (!names) {
+        hidden.fill(1, base, base + segment.size);
+        size -= segment.size;
+        continue;
+      }
+      for (const name of names) {
+        const index = segment.indexOf(name);
+        if (index === undefined) continue;
+        hidden[base + index] = 1;
+        size -= 1;
       }
     }
+    return size === total ? { size } : { size, hidden };
   }
 
-  /** The inverse document frequency of a term. */
-  rarity(term: string): number {
-    return this.rarityOf(this.byTerm.get(hashOf(term)) ?? []);
+  /**
+   * Adds the value of a term to the score of each seen document that has the term; with `raise`, the score is at least
+   * that value.
+   */
+  score(scores: Scores, term: string, weight: number, seen: Seen, raise = false): void {
+    const all = this.postingsOf(hashOf(term));
+    if (!all) return;
+    const { hidden, size } = seen;
+    const postings = hidden ? withoutHidden(all, hidden) : all;
+    const rarity = hidden ? rarityOf(postings.documents.length, size) : all.rarity;
+    if (raise) scores.raisePostings(postings, weight * rarity);
+    else scores.addPostings(postings, weight * rarity);
+  }
+
+  /** The postings of a term in all segments together. One loop over them is faster than one for each segment. */
+  private postingsOf(term: number): MergedPostings | undefined {
+    const known = this.merged.get(term);
+    if (known) return known;
+    const list = this.byTerm.get(term);
+    if (!list) return undefined;
+    const size = frequencyIn(list);
+    const documents = new Uint32Array(size);
+    const impacts = new Float32Array(size);
+    let next = 0;
+    for (let at = 0; at < list.length; at += 3) {
+      const base = this.bases[list[at]!]!;
+      const segment = this.slots[list[at]!]!;
+      for (let index = list[at + 1]!; index < list[at + 2]!; index += 1) {
+        documents[next] = base + segment.documents[index]!;
+        impacts[next] = segment.impacts[index]!;
+        next += 1;
+      }
+    }
+    const postings = { documents, impacts, rarity: rarityOf(size, this.total) };
+    if (this.merged.size >= MOST_MERGED) this.merged.clear();
+    this.merged.set(term, postings);
+    return postings;
+  }
+
+  /** The value of a term for one document. */
+  worth(document: number, term: string, seen: Seen): number {
+    const list = this.byTerm.get(hashOf(term)) ?? [];
+    const { segment, index: wanted } = this.place(document);
+    for (let at = 0; at < list.length; at += 3) {
+      if (this.slots[list[at]!] !== segment) continue;
+      for (let index = list[at + 1]!; index < list[at + 2]!; index += 1)
+        if (segment.documents[index] === wanted) return this.rarity(term, seen) * segment.impacts[index]!;
+    }
+    return 0;
+  }
+
+  /** The inverse document frequency of a term among the seen documents. */
+  rarity(term: string, { size, hidden }: Seen): number {
+    const hash = hashOf(term);
+    const known = hidden ? undefined : this.merged.get(hash)?.rarity;
+    if (known !== undefined) return known;
+    const list = this.byTerm.get(hash) ?? [];
+    return rarityOf(hidden ? this.seenFrequency(list, hidden) : frequencyIn(list), size);
+  }
+
+  private seenFrequency(list: readonly number[], hidden: Uint8Array): number {
+    let frequency = 0;
+    for (let at = 0; at < list.length; at += 3) {
+      const base = this.bases[list[at]!]!;
+      const { documents } = this.slots[list[at]!]!;
+      for (let index = list[at + 1]!; index < list[at + 2]!; index += 1)
+        if (hidden[base + documents[index]!] === 0) frequency += 1;
+    }
+    return frequency;
   }
 
   /** The number of a document, or undefined if its server no longer has it. */
@@ -100,13 +204,8 @@ export class Postings {
     return { segment: this.slots[low]!, index: document - this.bases[low]! };
   }
 
-  private rarityOf(list: readonly number[]): number {
-    let frequency = 0;
-    for (let at = 0; at < list.length; at += 3) frequency += list[at + 2]! - list[at + 1]!;
-    return Math.log(1 + (this.total - frequency + 0.5) / (frequency + 0.5));
-  }
-
   private renumber(): void {
+    this.merged.clear();
     this.total = 0;
     this.bases = this.slots.map((segment) => {
       const base = this.total;
@@ -119,4 +218,13 @@ export class Postings {
       this.bases.pop();
     }
   }
+}
+
+const rarityOf = (frequency: number, size: number): number =>
+  Math.log(1 + (size - frequency + 0.5) / (frequency + 0.5));
+
+function withoutHidden({ documents, impacts }: TermPostings, hidden: Uint8Array): TermPostings {
+  const kept = documents.filter((document) => hidden[document] === 0);
+  if (kept.length === documents.length) return { documents, impacts };
+  return { documents: kept, impacts: impacts.filter((_, index) => hidden[documents[index]!] === 0) };
 }

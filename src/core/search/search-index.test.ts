@@ -63,6 +63,23 @@ describe('search', () => {
   });
 });
 
+describe('S3: tools that a caller does not see', () => {
+  const visible = {
+    hiddenOf: (server: string) => (server === 'weather' ? new Set(['get_alerts']) : undefined),
+  };
+
+  it.each(['weather', 'weather alerts', 'emails and weather', 'city forecast email'])(
+    'change no score of "%s"',
+    (query) => {
+      const alone = new SearchIndex();
+      alone.set({ name: 'weather' }, [WEATHER[0]!]);
+      const hits = index.search(query, { limit: 5, visible });
+      expect(hits).toEqual(alone.search(query, { limit: 5 }));
+      expect(hits[0]).toMatchObject({ name: 'get_forecast', score: 1 });
+    },
+  );
+});
+
 describe('segments', () => {
   it('replaces and removes the tools of one server', () => {
     index.set({ name: 'mail' }, [{ name: 'archive', description: 'Archives messages' }]);

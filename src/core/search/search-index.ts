@@ -1,26 +1,33 @@
 import type { SearchDocument, SearchServer } from './document.js';
 import { needsOf } from './needs.js';
-import { type Place, Postings } from './postings.js';
+import { type Place, Postings, type VisibleTools } from './postings.js';
 import { Scores } from './scores.js';
 import { alike, Segment } from './segment.js';
 import { synonymsOf } from './synonyms.js';
 import { bigramsOf, termsOf } from './tokenize.js';
 import type { LearnedScores, ToolKey } from './tool-key.js';
+import type { Similarities } from './tool-vectors.js';
 
 export interface SearchOptions {
   readonly limit: number;
+  /** The part of the index that the caller sees; absent for all of it. No other tool changes a score. */
+  readonly visible?: VisibleTools | undefined;
   /** Whether the caller may use this tool. Search shows no other. */
   readonly allowed?: (tool: ToolKey) => boolean;
   readonly learned?: LearnedScores | undefined;
+  /** Similarities by vectors, added to the score of the words. */
+  readonly similar?: Similarities | undefined;
 }
 
 export interface RankOptions extends SearchOptions {
   /** The message from which the needs come. Its terms count a little for each of them. */
   readonly message?: string;
+  /** For each need its similarities by vectors, as `similar` has them for a search. */
+  readonly similarNeeds?: readonly (Similarities | undefined)[];
 }
 
 export interface Hit extends ToolKey {
-  /** Relative to the best match of the words: 1 for the best, and more only by what was learned. */
+  /** Relative to the best result, which has 1. */
   readonly score: number;
   readonly stuffed: boolean;
   /** Tools with nearly the same text and a lower score. */
@@ -33,12 +40,12 @@ export interface RankedServer {
 }
 
 /** Characters that are read of a query. */
-const LONGEST_QUERY = 4_000;
+export const LONGEST_QUERY = 4_000;
 /** Terms that are read of one need. */
 const MOST_TERMS = 64;
-const BIGRAM_WEIGHT = 0.5;
-const SYNONYM_WEIGHT = 0.2;
-/** A need with more terms than this says enough without synonyms. */
+export const BIGRAM_WEIGHT = 0.5;
+export const SYNONYM_WEIGHT = 0.2;
+/** Synonyms are used only for needs with at most this many terms. */
 const MOST_EXPANDED = 16;
 /** The weight of the terms of the message around a need. */
 const CONTEXT_WEIGHT = 0.2;
@@ -46,15 +53,21 @@ const CONTEXT_WEIGHT = 0.2;
 const WHOLE_SHARE = 0.7;
 const MOST_DUPLICATES = 10;
 /** The shares of a server's best tools in the score of the server. */
-const TOOL_SHARES = [1, 0.25, 0.15];
+export const TOOL_SHARES = [1, 0.25, 0.15];
 
-/** BM25F over the tools of many servers. One instance serves all callers; each query says what its caller may use. */
+/**
+ * BM25F over the tools of many servers. One instance serves all callers; each query says what its caller sees and may
+ * use. Scores are shown, so tools that the caller does not see count for nothing: not as the best match, and not in the
+ * rarity of a term.
+ */
 export class SearchIndex {
   private readonly postings = new Postings();
   private readonly sum = new Scores();
   private readonly synonyms = new Scores();
   private readonly needs = new Scores();
-  private readonly rarity = (term: string): number => this.postings.rarity(term);
+  /** The part of the index that the last query saw. */
+  private seen = this.postings.seen(undefined);
+  private readonly rarityOf = (term: string): number => this.postings.rarity(term, this.seen);
 
   /** The number of tools. */
   get size(): number {
@@ -66,6 +79,17 @@ export class SearchIndex {
     this.postings.add(new Segment(server, documents));
   }
 
+  /** How much a term distinguishes the tools that the last query saw. */
+  rarity(term: string): number {
+    return this.rarityOf(term);
+  }
+
+  /** The amount that a term adds to the score of a tool in the last query; 0 if the tool does not have the term. */
+  worth({ server, name }: ToolKey, term: string): number {
+    const document = this.postings.find(server, name);
+    return document === undefined ? 0 : this.postings.worth(document, term, this.seen);
+  }
+
   delete(server: string): void {
     this.postings.remove(server);
   }
@@ -75,7 +99,8 @@ export class SearchIndex {
    * earlier one.
    */
   search(query: string | readonly string[], options: SearchOptions): Hit[] {
-    const scores = this.scored(query, options.learned);
+    const scores = this.scored(query, options);
+    if (options.similar) this.addSimilar(scores, options.similar, options);
     const hits: { place: Place; score: number; duplicates: ToolKey[] }[] = [];
     for (const document of scores.best(2 * options.limit + MOST_DUPLICATES, this.accepts(options))) {
       const place = this.postings.place(document);
@@ -84,9 +109,11 @@ export class SearchIndex {
         if (hits.length < options.limit) hits.push({ place, score: scores.of(document), duplicates: [] });
       } else if (original.duplicates.length < MOST_DUPLICATES) original.duplicates.push(keyOf(place));
     }
+    // Relative to the best result: a score must not tell of a better tool that the caller may not use.
+    const best = hits[0]?.score ?? 1;
     return hits.map(({ place, score, duplicates }) => ({
       ...keyOf(place),
-      score,
+      score: score / best,
       stuffed: place.segment.stuffed[place.index]!,
       duplicates,
     }));
@@ -99,8 +126,11 @@ export class SearchIndex {
   rankServers(needs: readonly string[], options: RankOptions): RankedServer[] {
     const found = new Map<string, number>();
     const context = options.message === undefined ? [] : this.contextOf(options.message);
-    for (const need of needs) {
-      const servers = this.serversOf(this.scored(need, options.learned, context), options);
+    for (const [number, need] of needs.entries()) {
+      const scores = this.scored(need, options, context);
+      const similar = options.similarNeeds?.[number];
+      if (similar) this.addSimilar(scores, similar, options);
+      const servers = this.serversOf(scores, options);
       const highest = Math.max(...servers.values());
       for (const [server, score] of servers) found.set(server, Math.max(found.get(server) ?? 0, score / highest));
     }
@@ -131,54 +161,72 @@ export class SearchIndex {
   /** The scores of a query, valid until the next one. */
   private scored(
     query: string | readonly string[],
-    learned: LearnedScores | undefined,
+    { learned, visible }: SearchOptions,
     context: readonly string[] = [],
   ): Scores {
     const { sum, needs } = this;
     const text = typeof query === 'string' ? query.slice(0, LONGEST_QUERY) : undefined;
     const parts = text === undefined ? [] : needsOf(text);
     needs.reset(this.size);
+    this.seen = this.postings.seen(visible);
+    const terms = text === undefined ? (query as readonly string[]) : termsOf(text);
     if (parts.length > 1) {
       for (const part of parts) {
-        const highest = this.scoreNeed(termsOf(part), learned, context);
-        if (highest > 0) needs.raiseAll(sum, (1 - WHOLE_SHARE) / highest);
+        const own = termsOf(part);
+        const highest = this.scoreWords(own, context);
+        if (highest === 0) continue;
+        if (learned) this.addLearned(sum, learned, own, highest);
+        needs.raiseAll(sum, (1 - WHOLE_SHARE) / highest);
       }
     }
-    const terms = text === undefined ? (query as readonly string[]) : termsOf(text);
-    const highest = this.scoreNeed(terms, learned, context);
+    const highest = this.scoreWords(terms, context);
+    if (learned) this.addLearned(sum, learned, terms, highest || 1);
     if (highest > 0) needs.addAll(sum, (parts.length > 1 ? WHOLE_SHARE : 1) / highest);
     return needs;
   }
 
   /** Leaves the scores of one need in `sum`, and returns the highest score of the words alone. */
-  private scoreNeed(all: readonly string[], learned: LearnedScores | undefined, context: readonly string[]): number {
-    const { sum, synonyms, postings } = this;
+  private scoreWords(all: readonly string[], context: readonly string[]): number {
+    const { sum, synonyms, postings, seen } = this;
     sum.reset(this.size);
     const terms = all.length > MOST_TERMS ? all.slice(0, MOST_TERMS) : all;
     const distinct = new Set(terms);
     for (const term of distinct) {
       const others = distinct.size > MOST_EXPANDED ? [] : synonymsOf(term);
       if (others.length === 0) {
-        postings.score(sum, term, 1);
+        postings.score(sum, term, 1, seen);
         continue;
       }
       // A document counts by the term or by its best synonym, not by all of them.
       synonyms.reset(this.size);
-      postings.score(synonyms, term, 1, true);
-      for (const other of others) if (!distinct.has(other)) postings.score(synonyms, other, SYNONYM_WEIGHT, true);
+      postings.score(synonyms, term, 1, seen, true);
+      for (const other of others) if (!distinct.has(other)) postings.score(synonyms, other, SYNONYM_WEIGHT, seen, true);
       sum.addAll(synonyms, 1);
     }
-    for (const pair of new Set(bigramsOf(terms))) postings.score(sum, pair, BIGRAM_WEIGHT);
-    for (const term of context) if (!distinct.has(term)) postings.score(sum, term, CONTEXT_WEIGHT);
-    const highest = sum.highest();
-    if (learned) this.addLearned(learned, terms, highest || 1);
-    return highest;
+    for (const pair of new Set(bigramsOf(terms))) postings.score(sum, pair, BIGRAM_WEIGHT, seen);
+    for (const term of context) if (!distinct.has(term)) postings.score(sum, term, CONTEXT_WEIGHT, seen);
+    return sum.highest();
   }
 
-  private addLearned(learned: LearnedScores, terms: readonly string[], highest: number): void {
-    for (const { tool, share } of learned.suggestions(terms, this.rarity)) {
+  /** A weighted sum of two scores, each divided by its best one among the tools that the caller may use. */
+  private addSimilar(scores: Scores, { weight, tools }: Similarities, options: SearchOptions): void {
+    const [best] = scores.best(1, this.accepts(options));
+    if (weight === 1) scores.reset(this.size);
+    else if (best !== undefined) scores.scale((1 - weight) / scores.of(best));
+    for (const [{ server, name }, similarity] of tools) {
+      const document = this.postings.find(server, name);
+      if (document === undefined || similarity <= 0) continue;
+      const { segment, index } = this.postings.place(document);
+      const amount = weight * similarity * segment.trusts[index]!;
+      if (amount > 0) scores.add(document, amount);
+    }
+  }
+
+  private addLearned(scores: Scores, learned: LearnedScores, all: readonly string[], highest: number): void {
+    const terms = all.length > MOST_TERMS ? all.slice(0, MOST_TERMS) : all;
+    for (const { tool, share } of learned.suggestions(terms, this.rarityOf)) {
       const document = this.postings.find(tool.server, tool.name);
-      if (document !== undefined) this.sum.add(document, share * highest);
+      if (document !== undefined) scores.add(document, share * highest);
     }
   }
 }

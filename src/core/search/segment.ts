@@ -7,6 +7,8 @@ import { analyse, type SearchDocument, type SearchServer } from './document.js';
 export class Segment {
   readonly names: readonly string[];
   readonly stuffed: readonly boolean[];
+  /** The factor of each document's scores. Impacts include it already. */
+  readonly trusts: Float32Array;
   /** The postings of `terms[i]` are `starts[i]` to `starts[i + 1]`. */
   readonly terms: Uint32Array;
   readonly starts: Uint32Array;
@@ -24,6 +26,7 @@ export class Segment {
     const analysed = documents.map((document) => analyse(document, server));
     this.names = documents.map(({ key, name }) => key ?? name);
     this.stuffed = analysed.map(({ stuffed }) => stuffed);
+    this.trusts = Float32Array.from(analysed, ({ trust }) => trust);
     this.texts = analysed.map(({ text }) => text);
     this.shapes = Uint32Array.from(analysed, ({ shape }) => shape);
     for (const [index, name] of this.names.entries()) this.indexes.set(name, index);

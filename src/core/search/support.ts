@@ -1,3 +1,4 @@
+import { sameTenant } from './caller-key.js';
 import type { KeptOutcome } from './outcomes.js';
 import type { Suggestion, ToolKey } from './tool-key.js';
 
@@ -26,13 +27,15 @@ export class Support {
   }
 
   /**
-   * The suggestions for a caller. Its own outcomes count as they are. Those of others count as far as `confirmations`
-   * callers agree: the amount that so many of them reach. A single caller adds nothing to what others find.
+   * The suggestions for a caller. The caller's own outcomes count fully. Outcomes of other callers count up to the
+   * amount that at least `confirmations` callers reach, so a single caller adds nothing to the results of others.
    */
   *suggestions({ caller, weight, confirmations, most, isLoud }: SupportOptions): Generator<Suggestion> {
     for (const { tool, byCaller } of this.tools.values()) {
       const own = byCaller.get(caller) ?? 0;
-      const others = [...byCaller].filter(([key]) => key !== caller && !isLoud(key)).map(([, amount]) => amount);
+      const others = [...byCaller]
+        .filter(([key]) => key !== caller && sameTenant(key, caller) && !isLoud(key))
+        .map(([, amount]) => amount);
       const agreed = others.sort((a, b) => b - a)[confirmations - 1] ?? 0;
       const amount = Math.min(most, Math.max(own, agreed));
       const share = weight * STEP * Math.round(amount / STEP);

@@ -67,7 +67,7 @@ export function bigramsOf(terms: readonly string[]): string[] {
   return pairs;
 }
 
-/** A 32-bit hash (FNV-1a): the index and what is learned keep hashes, not words. */
+/** A 32-bit hash (FNV-1a): the index and the stored outcomes contain hashes, not words. */
 export function hashOf(term: string): number {
   let hash = 0x811c9dc5;
   for (let index = 0; index < term.length; index += 1) {

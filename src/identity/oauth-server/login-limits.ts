@@ -18,7 +18,7 @@ export interface LoginAttempt {
 }
 
 /**
- * Limits the guessing of passwords, over all replicas. Nobody can lock a user out: a browser in which the user has
+ * Limits the guessing of passwords, over all replicas: only failed attempts stay counted. Nobody can lock a user out: a browser in which the user has
  * signed in has its own count, and every other address keeps a few attempts, however many others fail.
  */
 export class LoginLimits {
@@ -26,19 +26,29 @@ export class LoginLimits {
 
   /** Counts an attempt. Returns undefined, or the seconds after which another attempt is possible. */
   async attempt({ address, account, device }: LoginAttempt): Promise<number | undefined> {
-    const from = addressUnit(address);
-    const count = (key: string): Promise<number> => this.bus.incr(`oauth login ${key}`, 1, WINDOW);
-    if (device !== undefined) {
-      return (await count(`device ${device} ${account}`)) > PER_PAIR ? WINDOW / 1_000 : undefined;
-    }
-    const [all, pair, user] = await Promise.all([
-      count(`address ${from}`),
-      count(`pair ${from} ${account}`),
-      count(`user ${account}`),
-    ]);
-    const most = user > PER_ACCOUNT ? PER_PAIR_UNDER_ATTACK : PER_PAIR;
-    return all > PER_ADDRESS || pair > most ? WINDOW / 1_000 : undefined;
+    const { pair, all, user } = keysOf({ address, account, device });
+    const [ofPair, ofAll, ofUser] = await Promise.all([this.add(pair, 1), this.add(all, 1), this.add(user, 1)]);
+    const most = ofUser > PER_ACCOUNT ? PER_PAIR_UNDER_ATTACK : PER_PAIR;
+    const over = device === undefined ? ofAll > PER_ADDRESS || ofPair > most : ofPair > PER_PAIR;
+    return over ? WINDOW / 1_000 : undefined;
   }
+
+  /** Gives back what `attempt` counted: somebody who knows the password does not guess it. */
+  async succeeded(attempt: LoginAttempt): Promise<void> {
+    const { pair, all, user } = keysOf(attempt);
+    await Promise.all([this.add(pair, -1), this.add(all, -1), this.add(user, -1)]);
+  }
+
+  private add(key: string | undefined, n: number): Promise<number> {
+    return key === undefined ? Promise.resolve(0) : this.bus.incr(`oauth login ${key}`, n, WINDOW);
+  }
+}
+
+/** The counters of an attempt. A known browser has only its own. */
+function keysOf({ address, account, device }: LoginAttempt): { pair: string; all?: string; user?: string } {
+  if (device !== undefined) return { pair: `device ${device} ${account}` };
+  const from = addressUnit(address);
+  return { pair: `pair ${from} ${account}`, all: `address ${from}`, user: `user ${account}` };
 }
 
 /** Limits other public requests of one address: registrations, and the start of sign-ins. */

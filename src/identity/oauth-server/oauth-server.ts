@@ -24,7 +24,7 @@ export interface OAuthServerOptions {
   fetchClient(url: string): Promise<Response>;
   errorPage(error: { readonly error: string; readonly description: string | undefined }): string;
   failed(error: unknown): void;
-  /** Takes the second use of a code or a refresh token, which ended its grant. */
+  /** Called when a code or a refresh token was used twice, which ended its grant. */
   reused(by: { readonly account: string | undefined; readonly client: string | undefined }): void;
   readonly now: () => number;
 }
@@ -47,7 +47,7 @@ export interface AskingClient {
   readonly redirectUri: string;
   /** The host to which the code goes, or the scheme of a native application. */
   readonly redirectHost: string;
-  /** The code goes to a program on the user's own machine, which any local program could be. */
+  /** The code goes to a program on the user's machine, where any other program could take its place. */
   readonly local: boolean;
   /** The gateway itself, for its own pages. */
   readonly own: boolean;

@@ -31,7 +31,7 @@ export interface ProviderOptions {
   /** Writes an error page. */
   errorPage(error: { readonly error: string; readonly description: string | undefined }): string;
   failed(error: unknown): void;
-  /** Takes the second use of a code or a refresh token, which ended its grant. */
+  /** Called when a code or a refresh token was used twice, which ended its grant. */
   reused(by: { readonly account: string | undefined; readonly client: string | undefined }): void;
 }
 
@@ -76,6 +76,9 @@ function configuration(options: ProviderOptions): Configuration {
     },
     features: {
       devInteractions: { enabled: false },
+      // The metadata names only what the gateway serves: it has no route for pushed requests, and reads bearer tokens.
+      pushedAuthorizationRequests: { enabled: false },
+      dPoP: { enabled: false },
       userinfo: { enabled: false },
       rpInitiatedLogout: { enabled: false },
       registration: { enabled: settings.registration, initialAccessToken: false, issueRegistrationAccessToken: false },

@@ -102,7 +102,7 @@ export class Users {
   }
 
   private async known(name: string): Promise<string> {
-    // The id of a user of another provider has upper and lower case.
+    // The id of a user of another provider is case-sensitive.
     for (const id of [name, userName(name)]) if (await this.options.users.get(id)) return id;
     throw new UserError(`there is no user ${name}; "parley users list" shows all users`);
   }

@@ -84,7 +84,10 @@ export class Condition {
     return leavesOf(this.root).map((leaf) => ({ text: leaf.text, value: leafValue(leaf, known) }));
   }
 
-  /** The same condition for a caller and a target whose fixed variables are known: decided, or what is left to decide. */
+  /**
+   * The same condition after the evaluation of the variables that are fixed for a caller and a target: its value, or
+   * the part that depends on the single call.
+   */
   reduced(variables: KnownVariables): Truth | Condition {
     const known = reduce(this.root, variables);
     if (isTruth(known)) return known;
@@ -233,8 +236,8 @@ function leafValue({ reads, evaluate }: Leaf, { values, state }: KnownVariables)
 const negated = (value: Truth): Truth => (typeof value === 'boolean' ? !value : value);
 
 /**
- * `and` is false, `or` is true as soon as one part is, whatever the others are, as CEL demands. Otherwise a part that is
- * unknown leaves the result open.
+ * As CEL demands, one false part makes `and` false and one true part makes `or` true, whatever the other parts are.
+ * Otherwise an unknown part leaves the result open.
  */
 function joined(parts: readonly Node[], known: KnownVariables, deciding: boolean): Truth {
   let result: Truth = !deciding;

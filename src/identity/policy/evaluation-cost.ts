@@ -30,7 +30,10 @@ export function beginEvaluation(): void {
   began = undefined;
 }
 
-/** The elements that a macro is about to visit: those of a list, or the keys of a map. Throws if these are too many. */
+/**
+ * Counts the elements that a macro is about to visit: those of a list, or the keys of a map. Throws if there are too
+ * many.
+ */
 export function visitedElements(items: unknown): unknown {
   if (typeof items !== 'object' || items === null) return items;
   const list: unknown[] = Array.isArray(items) ? items : Object.keys(items);
@@ -53,7 +56,7 @@ function measure(since: number): void {
     throw new Error(`the macros of a condition take at most ${MOST_TIME} milliseconds`);
 }
 
-/** A pattern is about to be matched in so many steps. Throws if these are too many. */
+/** Counts the steps of a match that is about to run. Throws if there are too many. */
 export function matchSteps(count: number): void {
   steps += count;
   if (steps > MOST_STEPS) throw new Error(`the patterns of a condition take at most ${MOST_STEPS} steps`);

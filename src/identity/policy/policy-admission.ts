@@ -136,7 +136,7 @@ export class PolicyAdmission implements Admission {
     const rule = then.rule?.name ?? DEFAULT;
     if (!this.reports.due(`dry ${callKey(request)} ${rule}`)) return;
     const fields = { ...described(request), rule, now: now.effect, would: then.effect };
-    this.options.log.info(fields, 'dry run: the proposed policy decides otherwise');
+    this.options.log.info(fields, 'dry run: the proposed policy decides differently');
   }
 
   private readonly failed: OnFailure = ({ name: rule, effect }, { message: why }, { key: caller }) => {

@@ -118,7 +118,7 @@ function securedUrlOf(named: string, upstream: string): void {
   if (new URL(named).origin !== new URL(upstream).origin) securedUrl(named, 'the URL of the resource metadata');
 }
 
-/** X: a metadata document for another resource would give the gateway a token for that resource (AUC-03). */
+/** AUC-03: a metadata document for another resource would give the gateway a token for that resource. */
 async function checkedResource(url: string, { resource }: ResourceMetadata, settings: LoginSettings): Promise<string> {
   const { checkResourceAllowed, resourceUrlFromServerUrl } = await oauthLibrary();
   const requestedResource = resourceUrlFromServerUrl(url);

@@ -315,7 +315,7 @@ class Doctor {
     this.add(
       'issuer in the answer (RFC 9207)',
       'ok',
-      names ? 'named, and compared' : 'not named; a named one is compared',
+      names ? 'announced; the gateway checks it' : 'not announced; the gateway checks it if the answer has one',
     );
   }
 

@@ -47,8 +47,11 @@ export class LoginSource implements CredentialSource {
     MOST_OWNERS,
   );
   private readonly credentials = new WeakMap<Entry, Credential>();
+  private readonly origin: string;
 
-  constructor(private readonly options: LoginSourceOptions) {}
+  constructor(private readonly options: LoginSourceOptions) {
+    this.origin = new URL(options.target.url).origin;
+  }
 
   for(caller: Caller): Credential | Promise<Credential> {
     const { vault, target } = this.options;
@@ -56,7 +59,8 @@ export class LoginSource implements CredentialSource {
     if (target.kind === 'agent' && caller.principal === GATEWAY.principal) return target.configured;
     const known = this.keys.get(caller.principal.key)?.key;
     const entry = known && vault.get<LoginSecret>(known);
-    if (!entry || entry instanceof Promise || !this.isUsable(entry)) return this.find(caller);
+    if (!entry || entry instanceof Promise || !this.isForTarget(entry) || !this.isUsable(entry))
+      return this.find(caller);
     return this.credentialOf(caller, entry);
   }
 
@@ -64,13 +68,21 @@ export class LoginSource implements CredentialSource {
     return state === 'active' && (expiresAt === undefined || expiresAt - MARGIN > this.options.vault.now);
   }
 
-  private async find(caller: Caller): Promise<Credential> {
-    const entry = await this.entryOf(caller);
-    if (!entry) throw this.options.required(caller, undefined, undefined);
-    return this.credentialOf(caller, this.isUsable(entry) ? entry : await this.renewed(caller, entry, () => false));
+  /** A name can get another URL later. The users gave their tokens to the origin at which they signed in, and to no other. */
+  private isForTarget({ secret, resource }: Entry): boolean {
+    const url = secret.url ?? resource;
+    return url === this.options.target.url || (URL.canParse(url) && new URL(url).origin === this.origin);
   }
 
-  /** The newest entry of the caller for this upstream, whatever its issuer. */
+  private async find(caller: Caller): Promise<Credential> {
+    const found = await this.entryOf(caller);
+    const entry = !found || this.isUsable(found) ? found : await this.renewed(caller, found, () => false);
+    // Again after a renewal, because another replica can have replaced the entry in the meantime.
+    if (!entry || !this.isForTarget(entry)) throw this.options.required(caller, undefined, undefined);
+    return this.credentialOf(caller, entry);
+  }
+
+  /** The newest entry of the caller for this upstream, whatever its issuer; none if it is for another origin. */
   private async entryOf({ principal }: Caller): Promise<Entry | undefined> {
     const { vault, upstream } = this.options;
     const owner = principal.key;
@@ -78,12 +90,14 @@ export class LoginSource implements CredentialSource {
     const known = this.keys.get(owner);
     if (known?.key) {
       const entry = await vault.get<LoginSecret>(known.key);
-      if (entry) return entry;
+      if (entry && this.isForTarget(entry)) return entry;
     } else if (known && performance.now() - known.at < ABSENT_MS) return undefined;
     const rows = await vault.list({ caller: owner, upstream });
     const [row] = rows.sort((a, b) => b.updatedAt - a.updatedAt);
-    this.keys.set(owner, { key: row, at: performance.now() });
-    return row && (await vault.read<LoginSecret>(row));
+    const newest = row && (await vault.read<LoginSecret>(row));
+    const entry = newest && this.isForTarget(newest) ? newest : undefined;
+    this.keys.set(owner, { key: entry && row, at: performance.now() });
+    return entry;
   }
 
   /** The caller signed in or out in this process: nothing that was read before counts. */

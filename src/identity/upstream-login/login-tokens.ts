@@ -29,6 +29,8 @@ export interface LoginSecret extends Tokens {
   readonly login: string;
   /** The scope that the sign-in asked for. */
   readonly requested: string | undefined;
+  /** The URL of the upstream at the sign-in. Entries of earlier versions lack it. */
+  readonly url?: string | undefined;
   readonly at: TokenServer;
   readonly client: ClientInformation;
 }

@@ -308,7 +308,7 @@ export class Logins {
     }
     const { expiresAt, ...tokens } = granted;
     const login = randomBytes(16).toString('base64url');
-    const secret: LoginSecret = { ...tokens, login, requested: scope, at, client };
+    const secret: LoginSecret = { ...tokens, login, requested: scope, url: target.url, at, client };
     const key = { caller: owner, issuer: at.issuer, resource: at.resource ?? target.url, upstream: id };
     const entry = await vault.put(key, secret, { state: 'active', expiresAt });
     for (const other of await vault.list({ caller: owner, upstream: id }))

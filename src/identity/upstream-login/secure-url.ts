@@ -10,7 +10,7 @@ export function isSecureUrl(text: string): boolean {
   return protocol === 'https:' || (protocol === 'http:' && LOOPBACK.test(hostname));
 }
 
-/** A URL from the metadata of another party. Throws if nobody should follow it. */
+/** A URL from the metadata of another party. Throws if the URL is not safe to use. */
 export function securedUrl(text: string, what: string): URL {
   if (isSecureUrl(text)) return new URL(text);
   throw new LoginError(

@@ -66,6 +66,22 @@ describe.each(ENGINES)('the vault on %s', (engine) => {
     await expect(vault.read(key('bob'))).rejects.toThrow('belongs to another row');
   });
 
+  test('a secret that was obtained with other settings is another one, and its ciphertext opens nowhere else', async () => {
+    const vault = vaultOf(a);
+    const [wide, narrow] = [key(GATEWAY_OWNER, { variant: 'wide' }), key(GATEWAY_OWNER, { variant: 'narrow' })];
+    await vault.put(wide, tokens('t-wide'));
+    expect(await vault.read(narrow)).toBeUndefined();
+    expect(await vault.read(key(GATEWAY_OWNER))).toBeUndefined();
+    await vault.put(narrow, tokens('t-narrow'));
+    expect(await vault.read(wide)).toMatchObject({ variant: 'wide', secret: tokens('t-wide') });
+    expect(await vault.read(narrow)).toMatchObject({ variant: 'narrow', secret: tokens('t-narrow') });
+    await a.db.q('UPDATE vault SET secret = (SELECT secret FROM vault WHERE id = $1) WHERE id = $2', [
+      vault.idOf(wide),
+      vault.idOf(narrow),
+    ]);
+    await expect(vault.read(narrow)).rejects.toThrow('belongs to another row');
+  });
+
   test('states can be read: active, expired, needs_reauth, failed', async () => {
     const vault = vaultOf(a);
     const past = wallMs() - 1_000;

@@ -1,4 +1,7 @@
-/** Secrets for upstreams: tokens of users and of the gateway itself, kept encrypted in the database. */
+/**
+ * Secrets for upstreams: tokens of users and of the gateway itself. `src/state/stores/vault.ts` encrypts them and stores
+ * them in the database.
+ */
 import { BoundedCache } from '../../core/bounded-cache.js';
 import { ProtocolError } from '../../protocol/errors.js';
 import type { NewStatus, VaultEntry, VaultKey, VaultRow, VaultRows, VaultState } from '../../state/index.js';
@@ -19,7 +22,10 @@ export const GATEWAY_OWNER = '#gateway';
 const MAX_ROWS_PER_CALLER = 200;
 const MAX_GATEWAY_ROWS = 10_000;
 
-/** How long a replica uses an entry without a new look: a forgotten secret is out of use everywhere within a second. */
+/**
+ * How long a replica uses an entry before it reads the row again, so that no replica uses a removed secret for longer
+ * than a second.
+ */
 const FRESH_MS = 500;
 /** How long an entry that was read before may be used while the database does not answer. */
 const OUTAGE_MS = 30_000;

@@ -1,4 +1,5 @@
-import { isAdmin, type Principal } from '../../core/caller.js';
+import type { Principal } from '../../core/caller.js';
+import { isWholeAdmin } from '../../core/whole-admin.js';
 import { ProtocolError } from '../../protocol/errors.js';
 import { sendJson } from '../http/reply.js';
 import type { ErrorFormat, RequestContext, Route } from '../http/route.js';
@@ -51,5 +52,5 @@ export class DeadLetterEndpoint {
   }
 }
 
-/** Administrators see the notifications of all owners. */
-const ownerOf = (principal: Principal): string | undefined => (isAdmin(principal) ? undefined : principal.key);
+/** Administrators of the whole gateway see the notifications of all owners. */
+const ownerOf = (principal: Principal): string | undefined => (isWholeAdmin(principal) ? undefined : principal.key);

@@ -33,7 +33,7 @@ import { wireEvents } from './wire-events.js';
 export interface GrpcEndpointOptions {
   readonly gateway: AgentGateway;
   readonly authenticator: Authenticator;
-  /** Examines the credentials of open streams again; absent if they never become invalid. */
+  /** Examines the credentials of open calls again; absent if they never become invalid. */
   readonly recheck?: Authenticator | undefined;
   /** Takes requests whose caller is unknown. */
   readonly refusals?: Refusals;
@@ -113,16 +113,37 @@ export class GrpcEndpoint {
     done: sendUnaryData<Buffer>,
   ): Promise<void> {
     const requestId = requestIdOf(call);
+    const cancellation = new Cancellation();
+    let open = true;
+    let unwatch = (): void => {};
+    const finish: sendUnaryData<Buffer> = (...answer) => {
+      if (!open) return;
+      open = false;
+      unwatch();
+      done(...answer);
+    };
+    const leave = (reason: string): void => {
+      if (AWAITED.has(method.operation)) cancellation.cancel(reason);
+    };
+    call.on('cancelled', () => leave('the client cancelled'));
+    const known = (principal: Principal, request: AuthenticationRequest): void => {
+      unwatch = this.watch(request, principal, method, () => {
+        finish(this.statusOf(REVOKED, method, requestId));
+        leave('the credential is no longer valid');
+      });
+    };
     try {
-      const answer = await this.ask(service, method, call, requestId);
+      const answer = await this.ask(service, method, call, requestId, known, cancellation);
       if (answer.kind !== 'result') throw new ProtocolError('internal', 'A result was expected');
       const { operation } = method;
       const result = answer.result.value as ResultOf<typeof operation>;
       const wire = dialect(service.dialect).writeResult(operation, result) as JsonObject | null;
+      if (!open) return;
       sendExtensions(call, service, answer);
-      done(null, service.codec.encode(method.response, wire ?? {}));
+      finish(null, service.codec.encode(method.response, wire ?? {}));
     } catch (error) {
-      done(this.statusOf(error, method, requestId));
+      // After the status was sent, the failure of the cancelled call is no failure of its own.
+      if (open) finish(this.statusOf(error, method, requestId));
     }
   }
 
@@ -190,21 +211,20 @@ export class GrpcEndpoint {
     method: GrpcMethod,
     call: ServerUnaryCall<Buffer, Buffer> | ServerWritableStream<Buffer, Buffer>,
     requestId: string,
-    authenticated?: (principal: Principal, request: AuthenticationRequest) => void,
+    authenticated: (principal: Principal, request: AuthenticationRequest) => void,
+    cancellation = new Cancellation(),
   ): Promise<AgentAnswer> {
     const { metadata } = call;
     const authentication = authenticationOf(method, call);
     const known = this.principalOf(authentication);
     const principal = known instanceof Promise ? await known : known;
-    authenticated?.(principal, authentication);
+    authenticated(principal, authentication);
     checkVersion(metadata);
     const { operation } = method;
     const wire = this.read(service, method, call.request);
     const request = dialect(service.dialect).readRequest(operation, wire) as RequestOf<typeof operation>;
     const { tenant, ...rest } = request as JsonObject;
     const agent = this.agentOf(tenant, metadata);
-    const cancellation = new Cancellation();
-    if (AWAITED.has(operation)) call.on('cancelled', () => cancellation.cancel('the client cancelled'));
     return this.options.gateway.handle(agentCaller(principal), {
       requestId,
       address: addressOf(call),
@@ -217,7 +237,7 @@ export class GrpcEndpoint {
     });
   }
 
-  /** Ends a stream when its credential is revoked (S17). Returns the function that ends the watch. */
+  /** Ends a call when its credential is revoked (S17). Returns the function that ends the watch. */
   private watch(
     request: AuthenticationRequest,
     principal: Principal,

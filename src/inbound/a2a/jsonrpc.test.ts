@@ -13,7 +13,7 @@ beforeEach(async () => {
 });
 afterEach(() => stand.close());
 
-describe('the version of a JSON-RPC request', () => {
+describe('S1-60: the version of a JSON-RPC request', () => {
   it.each(['1.0', '1.0.1', 'v1.0', ' 1.0 '])('S-10: the header names %j, the patch is ignored', async (version) => {
     const { reply } = await stand.rpc('SendMessage', modern, { version });
     expect(stand.last.dialect).toBe('1.0');
@@ -181,7 +181,7 @@ describe('S-71: JSON-RPC itself', () => {
 });
 
 describe('S-70: errors', () => {
-  it('are typed for 1.0 and plain before 1.0, both with status 200', async () => {
+  it('S1-62: are typed for 1.0 and plain before 1.0, both with status 200', async () => {
     stand.answer = () => {
       throw new ProtocolError('task_not_cancelable', 'It is over');
     };

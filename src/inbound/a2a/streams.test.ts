@@ -96,7 +96,7 @@ describe('S-44: streams over JSON-RPC', () => {
     ]);
   });
 
-  it('pass on the text of 1.0 events on one line', async () => {
+  it('S1-42: pass on the text of 1.0 events on one line', async () => {
     const value = status('TASK_STATE_COMPLETED');
     const text =
       '{"statusUpdate": {\n "taskId":"t1","contextId":"c1",\r\n"status":{"state":"TASK_STATE_COMPLETED"}},"n":1.0}';
@@ -111,14 +111,14 @@ describe('S-44: streams over JSON-RPC', () => {
     expect(eventsIn(reply.text)).toHaveLength(1);
   });
 
-  it('C-27: write events of 0.3 with their kind and a final mark', async () => {
+  it('C-27 S1-41: write events of 0.3 with their kind and a final mark', async () => {
     const { text } = await stand.rpc('message/stream', older);
     const events = resultsOf(text);
     expect(events.map((event) => event['kind'])).toEqual(['task', 'status-update', 'artifact-update', 'status-update']);
     expect(events.map((event) => event['final'])).toEqual([undefined, false, undefined, true]);
   });
 
-  it('C-29: name events for 0.1 only', async () => {
+  it('C-29 S1-41: name events for 0.1 only', async () => {
     const { text } = await stand.rpc('tasks/sendSubscribe', oldest);
     const names = eventsIn(text).map(({ name }) => name);
     expect(names).toContain('task-artifact-update');

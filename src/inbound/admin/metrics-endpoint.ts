@@ -33,8 +33,11 @@ export class MetricsEndpoint {
 
   private async show({ res, headers, principal }: RequestContext): Promise<void> {
     const { servers = [], tools = [] } = principal.restriction ?? {};
-    if (servers.length > 0 || tools.length > 0)
-      throw new ProtocolError('forbidden', 'The metrics are about all servers, and this credential is limited to some');
+    if (servers.length > 0 || tools.length > 0 || principal.tenant !== undefined)
+      throw new ProtocolError(
+        'forbidden',
+        'The metrics are about all callers and servers, and this credential is limited',
+      );
     const text = await this.options.registry.text();
     sendText(res, 200, [...headers, 'Cache-Control', 'no-store'], CONTENT_TYPE, text);
   }

@@ -6,7 +6,7 @@ import type { ErrorFormat, RequestContext, Route } from '../http/route.js';
 import { EventResponse, STREAM_AGE } from '../http/stream.js';
 
 const PATH = '/api/v1/tail';
-const FILTERS: readonly string[] = ['server', 'tool', 'caller', 'outcome'];
+export const TAIL_FILTERS: readonly string[] = ['server', 'tool', 'caller', 'outcome'];
 const MOST_PATTERN = 200;
 /** Bytes that may wait for a slow follower; further lines are dropped and counted. */
 const MOST_WAITING = 256 * 1024;
@@ -37,7 +37,7 @@ export class TailEndpoint {
   }
 
   private follow({ req, res, headers, query, principal }: RequestContext): void {
-    const filter = filterOf(query);
+    const filter = filterOf(query, TAIL_FILTERS);
     const { key } = principal;
     const count = this.open.get(key) ?? 0;
     if (count >= MOST_PER_CALLER) throw tooMany(`at most ${MOST_PER_CALLER} per caller`);
@@ -46,7 +46,8 @@ export class TailEndpoint {
       {
         ...filter,
         reaches: (upstream) => this.reaches(principal, upstream),
-        ...(!isAdmin(principal) && { only: key }),
+        // A restricted credential reaches some servers or tools, and the lines of others name more than these.
+        ...((!isAdmin(principal) || principal.restriction !== undefined) && { only: key }),
         ...(principal.tenant !== undefined && { tenant: key.slice(0, key.indexOf('#') + 1) }),
       },
       {
@@ -83,11 +84,12 @@ const tooMany = (which: string): ProtocolError =>
     headers: { 'Retry-After': '10' },
   });
 
-function filterOf(query: URLSearchParams): Record<string, string> {
+/** The parameters of a request, each of which must be known. */
+export function filterOf(query: URLSearchParams, known: readonly string[]): Record<string, string> {
   const filter: Record<string, string> = {};
   for (const [name, value] of query) {
-    if (!FILTERS.includes(name))
-      throw new ProtocolError('invalid_params', `Unknown filter "${name.slice(0, 50)}"; use ${FILTERS.join(', ')}`);
+    if (!known.includes(name))
+      throw new ProtocolError('invalid_params', `Unknown filter "${name.slice(0, 50)}"; use ${known.join(', ')}`);
     if (value.length > MOST_PATTERN)
       throw new ProtocolError('invalid_params', `The filter "${name}" is longer than ${MOST_PATTERN} characters`);
     if (value !== '') filter[name] = value;

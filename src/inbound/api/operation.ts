@@ -1,7 +1,10 @@
+import { isUtf8 } from 'node:buffer';
 import { type OutputUnit, type Schema, Validator } from '@cfworker/json-schema';
 import { type AuditActor, actorOf } from '../../core/audit-trail.js';
-import { isAdmin, type Principal } from '../../core/caller.js';
+import type { Principal } from '../../core/caller.js';
+import { ofWholeGateway } from '../../core/whole-admin.js';
 import { ProtocolError } from '../../protocol/errors.js';
+import { structureFault } from '../../protocol/jsonrpc/scan.js';
 import { sendEmpty, sendText } from '../http/reply.js';
 import type { Access, JsonSchema, Method, Params, RequestContext, Route, RouteApi } from '../http/route.js';
 import { PROBLEM_ERRORS } from './problem-errors.js';
@@ -56,6 +59,8 @@ const ERRORS = {
 } as const;
 
 const MAX_BODY = 512 * 1024;
+/** Parsing a body with more levels or members blocks the event loop (P6). */
+const BODY_STRUCTURE = { depth: 64, members: 50_000 } as const;
 const MAX_QUERY = 512;
 
 export function routeOf(operation: Operation): Route {
@@ -104,19 +109,6 @@ export function routeOf(operation: Operation): Route {
 
 export const PROBLEM: JsonSchema = { $ref: '#/components/schemas/Problem' };
 
-/** Whether an administrator administers the gateway, not only some servers or one tenant of it. */
-export const isWholeAdmin = (principal: Principal): boolean =>
-  isAdmin(principal) && principal.restriction === undefined && principal.tenant === undefined;
-
-/** A credential for a part of the gateway must not widen itself: it could create another one without limits. */
-export function ofWholeGateway(principal: Principal): void {
-  if (!isWholeAdmin(principal))
-    throw new ProtocolError(
-      'forbidden',
-      'This needs an administrator of the whole gateway: the credential is restricted to servers, tools or a tenant',
-    );
-}
-
 function queryOf(given: URLSearchParams, known: NonNullable<RouteApi['query']>): Record<string, string | undefined> {
   const values: Record<string, string | undefined> = {};
   for (const [name, value] of given) {
@@ -144,10 +136,13 @@ async function bodyOf(
   optional: boolean,
 ): Promise<Record<string, unknown>> {
   const type = req.header('content-type')?.split(';')[0]?.trim().toLowerCase();
-  const bytes = await req.read(MAX_BODY);
+  const bytes = await req.read(MAX_BODY, 'fixed');
   if (bytes.length === 0 && optional) return {};
   if (type !== 'application/json' && type !== 'application/merge-patch+json')
     throw new ProtocolError('unsupported_media_type', 'The body must be JSON: send Content-Type: application/json');
+  if (!isUtf8(bytes)) throw new ProtocolError('parse_error', 'The body is not valid UTF-8');
+  const fault = structureFault(bytes, BODY_STRUCTURE);
+  if (fault !== undefined) throw new ProtocolError('parse_error', `The body ${fault}`);
   let value: unknown;
   try {
     value = JSON.parse(bytes.toString('utf8'));

@@ -26,7 +26,22 @@ const upstream = (what: string): JsonSchema =>
       status: { type: 'string', enum: ['up', 'down', 'starting', 'off'] },
       count: { ...count, description: what },
       problem: text,
+      violations: {
+        ...shape({ sampled: count, kinds: { type: 'object', additionalProperties: count } }, ['sampled', 'kinds']),
+        description: 'Violations of the protocol in the calls that `assess.samplePercent` examines, by kind.',
+      },
       source: { type: 'string', enum: ['configuration', 'registration'] },
+      replicas: {
+        type: 'array',
+        items: shape(
+          {
+            ...{ position: count, url: text, status: text, detail: text, breaker: anything, differs: text },
+            ...{ inFlight: count, calls: count, failures: count, expected: { type: 'number' } },
+          },
+          ['position', 'url', 'status'],
+        ),
+        description: 'The state of each equivalent server, if there are several. For administrators.',
+      },
       replacesConfigured: flag,
       enabled: flag,
       settings: {
@@ -168,6 +183,46 @@ export const SCHEMAS = {
       error: { type: ['string', 'null'] },
     },
     ['id', 'agent', 'target'],
+  ),
+  Score: shape(
+    {
+      evaluator: text,
+      server: text,
+      tool: { ...text, description: 'The tool, or the agent itself.' },
+      since: { ...time, description: 'The beginning of the hour, in milliseconds since 1970.' },
+      count,
+      mean: { type: 'number' },
+      lowest: { type: 'number' },
+      lowestRequestId: text,
+    },
+    ['evaluator', 'server', 'tool', 'since', 'count', 'mean', 'lowest'],
+  ),
+  RoutingStats: shape(
+    {
+      mode: { type: 'string', enum: ['off', 'shadow', 'on'] },
+      outcomes: count,
+      callers: count,
+      loudCallers: { ...count, description: 'Callers with so many outcomes that they count only for themselves.' },
+      weights: anything,
+      tools: { type: 'array', items: shape({ server: text, name: text, outcomes: count }, ['server', 'name']) },
+      replica: { ...anything, description: 'Searches and outcomes of this replica since its start.' },
+    },
+    ['mode', 'outcomes', 'callers', 'weights', 'tools'],
+  ),
+  RoutingExplanation: shape(
+    {
+      mode: { type: 'string', enum: ['off', 'shadow', 'on'] },
+      needs: texts,
+      terms: { type: 'array', items: anything },
+      tools: { type: 'array', items: anything },
+      servers: { type: 'array', items: anything },
+    },
+    ['mode', 'needs', 'terms', 'tools', 'servers'],
+  ),
+  View: shape(
+    { name: text, path: text, servers: texts, settings: anything },
+    ['name', 'path'],
+    'A view; `servers` and `settings` are for administrators.',
   ),
   Replica: shape({ id: text, self: flag }, ['id', 'self']),
   Anything: anything,

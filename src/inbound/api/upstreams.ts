@@ -2,8 +2,9 @@ import type { Caller } from '../../core/caller.js';
 import { callerOf, isAdmin, type Principal } from '../../core/caller.js';
 import { forOperators, type UpstreamState } from '../../core/upstream-monitor.js';
 import type { UpstreamEntry, UpstreamKind, UpstreamRegistry } from '../../core/upstream-registry.js';
+import { isWholeAdmin } from '../../core/whole-admin.js';
 import { ProtocolError } from '../../protocol/errors.js';
-import { type Answer, type ApiRequest, expectedOf, isWholeAdmin, type Operation, tagsOf } from './operation.js';
+import { type Answer, type ApiRequest, expectedOf, type Operation, tagsOf } from './operation.js';
 import { listOf, PAGE_QUERY, paged, pageOf } from './paging.js';
 import { ref, SETTINGS } from './schemas.js';
 
@@ -15,7 +16,7 @@ export interface UpstreamsOptions {
 
 const IF_MATCH = { 'If-Match': 'The ETag of the version to change, or `*` for any version.' } as const;
 
-/** Servers or agents: everybody reads what it may use, administrators read the settings and change them. */
+/** Servers or agents: callers read those that they may use; administrators also read the settings and change them. */
 export function upstreamOperations(kind: UpstreamKind, { registry, states }: UpstreamsOptions): Operation[] {
   const section = kind === 'server' ? 'servers' : 'agents';
   const tag = kind === 'server' ? 'Servers' : 'Agents';
@@ -26,14 +27,16 @@ export function upstreamOperations(kind: UpstreamKind, { registry, states }: Ups
   const missing = (name: string): ProtocolError =>
     new ProtocolError('not_found', `There is no ${kind} ${JSON.stringify(name)}`);
 
-  const all = async (principal: Principal): Promise<object[]> => {
+  /** The names that a caller may know, and how each is shown: only those of one page are. */
+  const all = async (principal: Principal): Promise<{ names: readonly string[]; show(name: string): object }> => {
     const seen = new Map(
       (await states(callerOf(principal))).filter((state) => state.kind === kind).map((state) => [state.name, state]),
     );
     const full = isAdmin(principal);
-    if (!isWholeAdmin(principal))
-      return [...seen.values()].map((state) => shown(state, full ? registry.get(kind, state.name) : undefined));
-    return registry.list(kind).map((entry) => shown(seen.get(entry.name), entry));
+    return {
+      names: isWholeAdmin(principal) ? registry.names(kind) : [...seen.keys()],
+      show: (name) => shown(seen.get(name), full ? registry.get(kind, name) : undefined),
+    };
   };
   const answer = async (entry: UpstreamEntry, { principal }: ApiRequest, more: Answer = {}): Promise<Answer> => {
     const found = (await states(callerOf(principal))).find((state) => state.kind === kind && state.name === entry.name);
@@ -53,9 +56,11 @@ export function upstreamOperations(kind: UpstreamKind, { registry, states }: Ups
       description: `The ${section} that the caller may see`,
       query: PAGE_QUERY,
       answer: { description: 'One page', schema: listOf(schema) },
-      run: async ({ principal, query }) => ({
-        body: paged((await all(principal)) as { name: string }[], pageOf(query), ({ name }) => name),
-      }),
+      run: async ({ principal, query }) => {
+        const { names, show } = await all(principal);
+        const page = paged(names, pageOf(query), (name) => name);
+        return { body: { ...page, items: page.items.map(show) } };
+      },
     },
     {
       ...common,
@@ -83,10 +88,10 @@ export function upstreamOperations(kind: UpstreamKind, { registry, states }: Ups
       errors: [404],
       run: async ({ principal, params }) => {
         const name = params['name']!.toLowerCase();
-        const found = (await all(principal)).find((each) => (each as { name: string }).name === name);
-        if (!found) throw missing(name);
-        const { version } = found as { version?: string };
-        return { body: found, ...(version !== undefined && { etag: version }) };
+        const { names, show } = await all(principal);
+        if (!names.includes(name)) throw missing(name);
+        const found = show(name) as { version?: string };
+        return { body: found, ...(found.version !== undefined && { etag: found.version }) };
       },
     },
     {
@@ -168,7 +173,7 @@ export function upstreamOperations(kind: UpstreamKind, { registry, states }: Ups
   ];
 }
 
-/** Callers read state and problem; administrators also the settings and the cause of a failure. */
+/** Callers read state and problem; administrators also the settings, the cause of a failure and the replicas. */
 function shown(state: UpstreamState | undefined, entry: UpstreamEntry | undefined): { readonly name: string } {
   const seen = state && entry ? forOperators(state) : state;
   const problem = entry?.problem ?? seen?.problem;
@@ -178,6 +183,8 @@ function shown(state: UpstreamState | undefined, entry: UpstreamEntry | undefine
     status: seen?.state ?? (entry?.enabled === false ? 'off' : 'starting'),
     ...(seen?.count !== undefined && { count: seen.count }),
     ...(problem !== undefined && { problem }),
+    ...(entry && seen?.replicas && { replicas: seen.replicas }),
+    ...(seen?.violations && { violations: seen.violations }),
     ...rest,
   } as { readonly name: string };
 }

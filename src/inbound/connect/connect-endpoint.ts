@@ -25,7 +25,9 @@ export interface BrowserIdentity {
   knows(principal: Pick<Principal, 'issuer'>): boolean;
   /** The key of the principal that is signed in at the gateway in this browser; undefined for nobody. */
   identify(context: RequestContext): Promise<string | undefined>;
-  /** The URL at which a user signs in at the gateway and returns to `path`. `again`: in place of the user there is. */
+  /**
+   * The URL at which a user signs in at the gateway and returns to `path`. `again`: even if another user is signed in.
+   */
   signIn(path: string, again: boolean): string;
   /** The path of a browser that returns; undefined if the gateway did not send it. */
   returnPath(state: string): string | undefined;
@@ -173,7 +175,7 @@ export class ConnectEndpoint {
   }
 
   private async agreed(context: RequestContext, kind: string): Promise<void> {
-    const form = new URLSearchParams((await context.req.read(MOST_BODY)).toString('utf8'));
+    const form = new URLSearchParams((await context.req.read(MOST_BODY, 'fixed')).toString('utf8'));
     const sealed = form.get('link');
     if (sealed !== null) context.query.set('link', sealed);
     await this.page(context, kind, (upstream, link) => this.begin(context, upstream, link, form), sealed);

@@ -271,6 +271,13 @@ describe('another protocol', () => {
     },
   );
 
+  it('is not tunnelled before the response to an earlier request', async () => {
+    const { port } = await serve((_, res) => void sleep(50).then(() => res.sendText(200, [], 'first')));
+    const client = await exchange(port, `${get('/a')}CONNECT a:443 HTTP/1.1\r\nHost: a:443\r\n\r\n`);
+    expect(client.replies.map(({ body }) => body)).toEqual(['first', expect.stringMatching(/CONNECT/)]);
+    expect(client.statuses).toEqual([200, 405]);
+  });
+
   it.each(['websocket', 'TLS/1.0', 'h2c, websocket', 'foo'])('is refused: %s', async (to) => {
     const { port } = await serve(echo);
     const client = await exchange(port, upgrade(to) + get('/evil'));

@@ -120,6 +120,35 @@ describe('a client that disconnects', () => {
     expect(seen).toEqual({ closes: 1, finished: false, body: 'read' });
   });
 
+  const switches = [
+    get('/b', 'Connection: Upgrade', 'Upgrade: websocket'),
+    get('/b', 'Connection: Upgrade', 'Upgrade: h2c'),
+    'CONNECT a:443 HTTP/1.1\r\nHost: a:443\r\n\r\n',
+  ];
+  it.each(ways.flatMap((way) => switches.map((text) => [way, text] as const)))(
+    'during a response after which it wants another protocol, by %s: %j',
+    async (way, text) => {
+      const uncaught: unknown[] = [];
+      const note = (error: unknown): void => void uncaught.push(error);
+      process.on('uncaughtExceptionMonitor', note);
+      let closes = 0;
+      const { port, listener } = await serve((_, res) => {
+        res.onClose(() => closes++);
+        res.open(200, []);
+        const ticking = setInterval(() => res.write('data: x\n\n'), 5);
+        res.onClose(() => clearInterval(ticking));
+      });
+      const client = (await Client.open(port)).send(get('/a') + text);
+      await until(() => client.text.includes('data: x'));
+      leave[way]!(client);
+      if (way === 'FIN') client.socket.destroy();
+      await until(() => closes === 1 && listener.count === 0);
+      await sleep(20);
+      process.off('uncaughtExceptionMonitor', note);
+      expect(uncaught).toEqual([]);
+    },
+  );
+
   it.each(ways)('after its response, by %s', async (way) => {
     const seen: Seen = { closes: 0, finished: undefined, body: '' };
     const { port, listener } = await serve((req, res) => {

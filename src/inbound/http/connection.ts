@@ -1,5 +1,5 @@
 import { type IncomingMessage, type ServerResponse, STATUS_CODES } from 'node:http';
-import type { Http2ServerRequest, Http2ServerResponse, ServerHttp2Session } from 'node:http2';
+import { constants, type Http2ServerRequest, type Http2ServerResponse, type ServerHttp2Session } from 'node:http2';
 import type { Socket } from 'node:net';
 import type { TLSSocket } from 'node:tls';
 import type { ClientCertificate } from '../../identity/authenticator.js';
@@ -68,6 +68,9 @@ export class Connection implements RequestSource {
   ) {
     this.socket = tcp;
     this.idleSince = owner.seconds;
+    // The library removes its own listener when a client requests another protocol. Without a listener, a reset of the
+    // connection would be an uncaught exception.
+    tcp.on('error', ignored);
   }
 
   get encrypted(): boolean {
@@ -90,6 +93,7 @@ export class Connection implements RequestSource {
   /** TLS is established on the connection. */
   secured(socket: TLSSocket, certificate: ClientCertificate | undefined): void {
     this.socket = socket;
+    socket.on('error', ignored);
     this.certificate = certificate;
     this.quietSince = this.tcp.bytesRead;
   }
@@ -178,7 +182,7 @@ export class Connection implements RequestSource {
     });
   }
 
-  /** The parser failed on this connection. */
+  /** The parser failed on this connection, or detached itself from it. */
   broke(error: ProtocolError): void {
     // After a failure the parser also fails on all later bytes.
     if (this.failure) return;
@@ -213,7 +217,6 @@ export class Connection implements RequestSource {
       read = socket.bytesRead;
     }, LINGER);
     socket.once('close', () => clearInterval(timer));
-    socket.on('error', ignored);
     socket.resume();
     return new LastReply(socket, sent);
   }
@@ -264,6 +267,7 @@ class Exchange implements ResponseChannel, EarlyResponse {
     this.res = new InboundResponse(out, this);
     (out as Outgoing & { [EXCHANGE]: Exchange })[EXCHANGE] = this;
     out.on('close', onClose as () => void);
+    if (!http1 && !message.complete) endStream(message as Http2ServerRequest);
   }
 
   get http2(): boolean {
@@ -355,6 +359,18 @@ class Exchange implements ResponseChannel, EarlyResponse {
     this.res.over(this.sent || (http1 ? sentBy(http1, connection.socket) : sentOn(this.message as Http2ServerRequest)));
     connection.done(this);
   }
+}
+
+/**
+ * Ends an HTTP/2 stream with its response, even if the body of the request is not complete (RFC 9113 §8.1). The library
+ * ends only streams whose bodies nobody began to read: a client that never completes a refused body would keep its
+ * stream and its connection open without a time limit.
+ */
+function endStream(message: Http2ServerRequest): void {
+  const { stream } = message;
+  stream.once('finish', () => {
+    if (!message.complete) stream.close(constants.NGHTTP2_NO_ERROR);
+  });
 }
 
 /** The library detaches the socket of a response that it has sent. */

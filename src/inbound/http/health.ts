@@ -1,8 +1,8 @@
 import type { AuditStatus } from '../../core/audit-trail.js';
 import { ANONYMOUS, isAdmin, type Principal } from '../../core/caller.js';
 import type { Catalog } from '../../core/catalog/catalog.js';
-import type { BreakerHealth } from '../../core/circuit-breaker.js';
 import { within } from '../../core/timing.js';
+import type { UpstreamHealth } from '../../core/upstream.js';
 import { ANYBODY } from '../../identity/authenticator.js';
 import { sendJson } from './reply.js';
 import type { ErrorFormat, RequestContext, Route } from './route.js';
@@ -17,8 +17,8 @@ export interface StorageHealth {
 export interface HealthOptions {
   readonly catalog: Pick<Catalog, 'servers' | 'upstream'>;
   readonly version: string;
-  /** The number of open sessions. */
-  readonly sessions: () => number;
+  /** The number of open sessions that a caller may know of. */
+  readonly sessions: (principal: Principal) => number;
   /** Checks the database and the bus. */
   readonly storage: () => Promise<StorageHealth>;
   /** Whether a caller may see a server. */
@@ -27,6 +27,8 @@ export interface HealthOptions {
   readonly pins?: (principal: Principal) => { readonly count: number; readonly items: readonly object[] };
   /** Records of the audit trail that were lost or wait for the database. Administrators see them. */
   readonly audit?: () => AuditStatus;
+  /** The state of each plugin; undefined without plugins. Administrators see it. */
+  readonly plugins?: () => Readonly<Record<string, string>> | undefined;
 }
 
 /** Milliseconds that the database and the bus have to respond, and for which their response is cached. */
@@ -114,17 +116,27 @@ export class Health {
       status,
       version: this.options.version,
       transport: 'streamable-http',
-      sessions: this.options.sessions(),
+      sessions: this.options.sessions(context.principal),
       storage: ok ? 'ok' : 'unavailable',
       serverCounts: { up: count('up'), down, unknown: count('unknown') },
       ...(this.options.audit && isAdmin(context.principal) && { audit: this.options.audit() }),
+      ...(isAdmin(context.principal) && this.pluginStates()),
       ...(this.options.pins && isAdmin(context.principal) && { pins: this.options.pins(context.principal) }),
       servers: Object.fromEntries(shown.map((server) => [server.name, server.status])),
       // Servers to which calls are refused at once, with the time until the next trial.
       ...(shown.some(({ breaker }) => breaker) && {
         breakers: Object.fromEntries(shown.flatMap(({ name, breaker }) => (breaker ? [[name, breaker]] : []))),
       }),
+      ...(isAdmin(context.principal) &&
+        shown.some(({ replicas }) => replicas) && {
+          replicas: Object.fromEntries(shown.flatMap(({ name, replicas }) => (replicas ? [[name, replicas]] : []))),
+        }),
     });
+  }
+
+  private pluginStates(): object {
+    const plugins = this.options.plugins?.();
+    return plugins ? { plugins } : {};
   }
 
   /** One check serves all concurrent requests; a storage that does not respond in time counts as unavailable. */
@@ -154,11 +166,11 @@ export class Health {
     return servers.filter((_, index) => seen[index]);
   }
 
-  private servers(): { name: string; status: string; breaker: BreakerHealth | undefined }[] {
+  private servers(): ({ name: string; status: string } & Pick<UpstreamHealth, 'breaker' | 'replicas'>)[] {
     const { catalog } = this.options;
     return catalog.servers.map((name) => {
-      const { status = 'unknown', breaker } = catalog.upstream(name)?.health() ?? {};
-      return { name, status, breaker };
+      const { status = 'unknown', breaker, replicas } = catalog.upstream(name)?.health() ?? {};
+      return { name, status, ...(breaker && { breaker }), ...(replicas && { replicas }) };
     });
   }
 }

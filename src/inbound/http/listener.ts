@@ -107,7 +107,7 @@ export class Listener implements ConnectionOwner {
     this.server.on('upgrade', (req: IncomingMessage, socket, head) =>
       connectionOf(socket as Socket)?.upgrade(req, head),
     );
-    this.server.on('connect', (_, socket) => connectionOf(socket as Socket)?.refuse(noTunnel()));
+    this.server.on('connect', (_, socket) => connectionOf(socket as Socket)?.broke(noTunnel()));
   }
 
   get requestTime(): number {

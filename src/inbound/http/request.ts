@@ -102,14 +102,14 @@ export class InboundRequest implements AuthenticationRequest {
     return this.forwarded && this.reachedUrl;
   }
 
-  /** Reads the body, once. A body beyond the limit is not kept. */
-  read(limit: number): Promise<Buffer> {
+  /** Reads the body, once. A body beyond the limit is not kept; the error names the setting unless the limit is fixed. */
+  read(limit: number, source: LimitSource = 'limits.body'): Promise<Buffer> {
     const { message } = this;
     if (this.failure) throw this.failure;
     if (!message) return Promise.resolve(Buffer.alloc(0));
-    if (Number(message.headers['content-length'] ?? 0) > limit) throw tooLarge(limit);
+    if (Number(message.headers['content-length'] ?? 0) > limit) throw tooLarge(limit, source);
     return new Promise((resolve, reject) => {
-      this.body = new Body(message, limit, this.source.bodyTime, resolve, reject);
+      this.body = new Body(message, limit, source, this.source.bodyTime, resolve, reject);
       this.askForBody?.();
     });
   }
@@ -126,6 +126,9 @@ export class InboundRequest implements AuthenticationRequest {
   }
 }
 
+/** The setting with the limit of a body, or `fixed` if no setting changes the limit. */
+export type LimitSource = 'limits.body' | 'fixed';
+
 const BODY = Symbol('body');
 type Carrier = Incoming & { [BODY]?: Body };
 
@@ -138,6 +141,7 @@ class Body {
   constructor(
     private readonly message: Incoming,
     private readonly limit: number,
+    private readonly source: LimitSource,
     time: number | undefined,
     private readonly resolve: (body: Buffer) => void,
     private readonly reject: (error: ProtocolError) => void,
@@ -155,7 +159,7 @@ class Body {
 
   add(part: Buffer): void {
     if (this.over) return;
-    if (this.parts.size + part.length > this.limit) this.fail(tooLarge(this.limit));
+    if (this.parts.size + part.length > this.limit) this.fail(tooLarge(this.limit, this.source));
     else this.parts.add(part);
   }
 
@@ -196,8 +200,10 @@ export function ignored(): void {}
 
 const CLOSE = { headers: { Connection: 'close' } };
 
-const tooLarge = (limit: number): ProtocolError =>
-  new ProtocolError('body_too_large', `The body exceeds ${limit} bytes ("limits.body")`, CLOSE);
+const tooLarge = (limit: number, source: LimitSource): ProtocolError => {
+  const setting = source === 'fixed' ? '' : ` ("${source}")`;
+  return new ProtocolError('body_too_large', `The body exceeds ${limit} bytes${setting}`, CLOSE);
+};
 
 const endedEarly = (): ProtocolError => new ProtocolError('invalid_request', 'The body ended early');
 

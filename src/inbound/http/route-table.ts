@@ -38,7 +38,10 @@ export interface Match {
 const NO_PARAMS: Params = {};
 const STRICTNESS: Readonly<Record<Access, number>> = { public: 0, user: 1, admin: 2 };
 
-/** All routes of the gateway. Access, 404, 405, HEAD, OPTIONS and the error format follow from this table. */
+/**
+ * All routes of the gateway. Access, 404, 405, HEAD, OPTIONS and the error format follow from this table; `server.ts`
+ * enforces them.
+ */
 export class RouteTable {
   readonly routes: readonly Route[];
   /** Paths without parameters, which serve most requests. */

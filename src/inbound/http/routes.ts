@@ -18,7 +18,8 @@ import { RouteTable } from './route-table.js';
 /** The endpoints that the gateway serves over HTTP. */
 export interface Endpoints {
   readonly mcp: McpHttpEndpoint | 'off';
-  readonly sse: SseEndpoint | undefined;
+  /** The endpoint, or the reason for its absence; undefined if MCP is off. */
+  readonly sse: SseEndpoint | SseOff | undefined;
   readonly webSocket?: WebSocketEndpoint | undefined;
   readonly catalog: Pick<Catalog, 'upstream'>;
   /** The configured views, which have paths like servers. */
@@ -49,6 +50,13 @@ const SSE_PATHS: readonly (readonly [stream: string, messages: string])[] = [
   ['/mcp/sse', '/mcp/messages'],
   ['/mcp/{server}/sse', '/mcp/{server}/messages'],
 ];
+
+/** The reasons for the absence of HTTP+SSE, and the keys of the configuration behind them. */
+export type SseOff = Extract<Reason, 'sse_transport_disabled' | 'sse_legacy_mode'>;
+const SSE_KEYS: Readonly<Record<SseOff, string>> = {
+  sse_transport_disabled: 'mcp.sse',
+  sse_legacy_mode: 'mcp.legacyMode',
+};
 
 const WEBSOCKET_PATHS: readonly string[] = ['/ws', '/ws/{server}'];
 
@@ -119,6 +127,24 @@ const MCP_OFF: readonly Route[] = MCP_PATHS.flatMap((path) =>
   })),
 );
 
+/** S1-31: clients of a switched-off HTTP+SSE learn the reason, and fall back to Streamable HTTP. */
+const sseOff = (reason: SseOff): Route[] =>
+  SSE_PATHS.flatMap(([stream, messages]) =>
+    (
+      [
+        ['GET', stream],
+        ['POST', messages],
+      ] as const
+    ).map(([method, path]) => ({
+      method,
+      path,
+      access: 'public' as const,
+      errors: MCP_ERRORS,
+      description: 'HTTP+SSE is disabled',
+      handle: off(reason, `HTTP+SSE is disabled ("${SSE_KEYS[reason]}"); use Streamable HTTP at /mcp`),
+    })),
+  );
+
 const nothing = (path: string): ProtocolError => new ProtocolError('not_found', `Nothing is served at ${path}`);
 
 /** Every path that the gateway serves. */
@@ -147,7 +173,9 @@ export function routeTable({
       ...others,
       ...wellKnown.routes,
       ...(mcp === 'off' ? MCP_OFF : MCP_PATHS.flatMap((path) => mcp.routes(path, found))),
-      ...(sse ? SSE_PATHS.flatMap(([stream, messages]) => sse.routes(stream, messages, found)) : []),
+      ...(typeof sse === 'string'
+        ? sseOff(sse)
+        : SSE_PATHS.flatMap(([stream, messages]) => sse?.routes(stream, messages, found) ?? [])),
       ...(webSocket ? WEBSOCKET_PATHS.flatMap((path) => webSocket.routes(path, found)) : []),
       ...agents.routes,
     ],

@@ -149,7 +149,7 @@ it('a route may have its own authenticator', async () => {
   expect(await post('/own')).toEqual([200, 'own#agent hello']);
 });
 
-describe('a request that fails in the gateway', () => {
+describe('S2-20, S2-23, S4-15: a request that fails in the gateway', () => {
   it.each([
     ['the one of the client', 'given.by-the_client', 'given.by-the_client'],
     ['a new one if the client sent none', undefined, expect.stringMatching(/^[0-9a-f]{12}-/)],

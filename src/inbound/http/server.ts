@@ -27,7 +27,7 @@ export interface HttpServerOptions {
   readonly listener?: Partial<ListenerSettings>;
   /** The refusal of calls while the gateway is overloaded. Public and administrative routes are served. */
   readonly overloaded?: () => ProtocolError | undefined;
-  /** Takes every error that a request gets before or instead of a call, for the metrics. */
+  /** Receives every error with which the gateway answers a request without making a call, for the metrics. */
   readonly refused?: (error: ProtocolError) => void;
   /** A failure in the gateway: of a request at `path` with this id, or, without them, while accepting a connection. */
   failed(error: unknown, path?: string, requestId?: string): void;
@@ -184,6 +184,11 @@ export class HttpServer {
 
   listen(host: string, port: number): Promise<AddressInfo> {
     return this.listener.listen(host, port);
+  }
+
+  /** Bytes of responses that wait for slow clients. */
+  get unread(): number {
+    return this.listener.unread.bytes;
   }
 
   /** Reads the files of the TLS certificate again, if there are any. */

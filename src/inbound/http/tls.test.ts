@@ -304,6 +304,32 @@ describe('HTTP/2', () => {
     expect(reasons).toEqual(['request_timeout', 'invalid_request', 'invalid_request', 'invalid_request']);
   });
 
+  it.each([
+    ['never arrives completely', 408, 'x'],
+    ['is too large and never ends', 413, 'x'.repeat(30)],
+  ])('releases the stream of a request whose body %s', async (_, status, part) => {
+    const { port, listener } = await secure(
+      (req, res) => {
+        void (async () => req.read(20))().catch((error: { row: { http: number } }) => {
+          // Longer than the windows of HTTP/2.
+          res.send(error.row.http, [], [Buffer.alloc(500_000, 'y')]);
+        });
+      },
+      FILES,
+      { times: { head: 200, request: 300, idle: 300 } },
+    );
+    const client = await session(port);
+    const stream = client.request({ ':method': 'POST', ':path': '/a' }, { endStream: false });
+    stream.write(part);
+    let size = 0;
+    stream.on('data', (chunk: Buffer) => (size += chunk.length));
+    const closed = once(stream, 'close');
+    const [given] = (await once(stream, 'response')) as [{ ':status': number }];
+    await closed;
+    expect({ status: given[':status'], size, code: stream.rstCode }).toEqual({ status, size: 500_000, code: 0 });
+    await until(() => listener.count === 0);
+  });
+
   it('closes idle connections', async () => {
     const { port, listener } = await secure(echo, FILES, { times: { head: 300, request: 500, idle: 500 } });
     const client = await session(port);

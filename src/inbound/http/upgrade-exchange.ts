@@ -1,7 +1,7 @@
 import type { IncomingMessage } from 'node:http';
 import type { Socket } from 'node:net';
 import { ProtocolError } from '../../protocol/errors.js';
-import { InboundRequest, ignored, type RequestSource } from './request.js';
+import { InboundRequest, type RequestSource } from './request.js';
 import { checkHead, unreadable } from './request-head.js';
 import { type EarlyResponse, InboundResponse, type Outgoing, type ResponseChannel } from './response.js';
 import type { UnreadBytes } from './unread-bytes.js';
@@ -56,7 +56,6 @@ export class UpgradeExchange implements ResponseChannel, EarlyResponse, Upgrade 
   handle(): void {
     const { connection, message, res } = this;
     const { owner, socket } = connection;
-    socket.on('error', ignored);
     // An earlier request may have left the time limit of an idle connection.
     socket.setTimeout(0);
     socket.once('close', () => {

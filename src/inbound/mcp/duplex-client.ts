@@ -143,6 +143,11 @@ export class DuplexClient {
     envelope: Parameters<ModernRequestHandler['handle']>[0]['envelope'],
   ): Promise<void> {
     const { id } = message;
+    if (this.gone) return;
+    // Only the latest cancellation of an id is kept, so a second request with it could not be ended.
+    if (this.running.has(id)) throw new ProtocolError('invalid_request', 'A request with this id is running', { id });
+    if (message.method === 'subscriptions/listen' && this.listening.size >= MOST_LISTENS)
+      throw new ProtocolError('rate_limited', `A connection has at most ${MOST_LISTENS} subscriptions`, { id });
     const cancellation = new Cancellation();
     this.running.set(id, cancellation);
     if (message.method === 'subscriptions/listen') this.listening.add(id);
@@ -179,6 +184,7 @@ export class DuplexClient {
   }
 
   private async initialize(message: RpcRequest, principal: Principal): Promise<void> {
+    if (this.gone) return;
     if (this.session)
       throw new ProtocolError('invalid_request', 'This connection is already initialized', { id: message.id });
     const { sessions, view, address } = this.options;
@@ -250,3 +256,5 @@ export class DuplexClient {
 }
 
 const STOPPING = 'The gateway is stopping';
+/** Open subscriptions of one connection. */
+const MOST_LISTENS = 100;

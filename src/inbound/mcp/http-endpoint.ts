@@ -446,7 +446,7 @@ export class McpHttpEndpoint {
       return;
     }
     try {
-      const { stream, seq } = await carrier.log.find(last);
+      const { stream, seq } = await carrier.log.find(last, session.owner);
       connect(res, headers, stream, { after: seq, maxAge: STREAM_AGE });
       if (!(stream instanceof LoggedStream)) this.follow(session, last, res);
       else if (stream === carrier.messages) this.gets?.opened(session.key);

@@ -96,6 +96,8 @@ export class ModernRequestHandler {
         logLevel,
         cancellation: limiter?.cancellation ?? request.cancellation,
         header: request.header,
+        // Present from the start, so that calls with a trace and without one have the same shape.
+        trace: undefined,
         notify: (notification) => {
           if (!wanted(notification, envelope)) return;
           if (limiter) limiter.notify(notification);

@@ -159,9 +159,8 @@ export class SseEndpoint {
       throw new ProtocolError('unsupported_media_type', 'Content-Type must be application/json');
     if (!sessionId) throw new ProtocolError('session_required', 'sessionId is missing');
     const connection = this.connections.get(sessionId);
-    // The path of a configured view decides which callers may use the view.
-    const elsewhere = connection?.view.name !== undefined && connection.view !== view;
-    if (!connection || connection.owner !== principal.key || elsewhere)
+    // The path decides which callers may use a view, and for which endpoint an access token is.
+    if (!connection || connection.owner !== principal.key || connection.view.key !== view.key)
       throw new ProtocolError('session_not_found', 'Session not found; open the stream again');
     const { limits } = this.options;
     const incoming = readIncoming(await req.read(limits.body), limits);

@@ -60,7 +60,9 @@ export function withoutFlowCookies(headers: readonly string[]): string[] {
   return kept;
 }
 
-/** The Cookie header for oidc-provider: without what the browser claims, with the proven interaction. */
+/**
+ * The Cookie header for oidc-provider: without the interaction cookies of the browser, and with the proven interaction.
+ */
 export function providerCookies(header: string | undefined, uid: string | undefined): string | undefined {
   const own: readonly string[] = Object.values(FLOW_COOKIES);
   const kept = [...readCookies(header)]

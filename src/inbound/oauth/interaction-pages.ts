@@ -98,6 +98,7 @@ export class InteractionPages {
       const problem = 'The user name or the password is wrong. Check both; capital letters count in the password.';
       return this.showLogin(context, pending, { problem, name, status: 401 });
     }
+    await limits.succeeded({ address, account: name, device });
     await this.signedIn(context, 'password', user);
     log.info({ event: 'oauth.login', address, user: user.id, client: pending.client.id }, 'a user signed in');
     const next = await server.signIn(pending.uid, user.id);
@@ -105,7 +106,10 @@ export class InteractionPages {
     seeOther(context, next, [this.deviceCookie(user.id)]);
   }
 
-  /** The user chooses the other OpenID provider. Only this form sets `state`: the person saw who asks (S5). */
+  /**
+   * The user chooses the other OpenID provider. Only this form sets `state`, so the person has seen which client asks
+   * (S5).
+   */
   async elsewhere(context: RequestContext): Promise<void> {
     const form = await this.form(context);
     if (!form) return;
@@ -177,7 +181,7 @@ export class InteractionPages {
     seeOther(context, next);
   }
 
-  /** With `audit.onFailure: closed`, nobody signs in whose sign-in cannot be recorded. */
+  /** With `audit.onFailure: closed`, a sign-in that cannot be recorded is refused. */
   private async signedIn({ req }: RequestContext, method: string, user: OAuthUser | undefined): Promise<void> {
     const { audit, callerKey } = this.options;
     await stored(audit, {
@@ -217,7 +221,7 @@ export class InteractionPages {
   private async form(
     context: RequestContext,
   ): Promise<{ readonly pending: PendingInteraction; readonly fields: URLSearchParams } | undefined> {
-    const fields = new URLSearchParams((await context.req.read(FORM_LIMIT)).toString('utf8'));
+    const fields = new URLSearchParams((await context.req.read(FORM_LIMIT, 'fixed')).toString('utf8'));
     const pending = await this.pending(context);
     if (!pending) return undefined;
     if (await this.options.server.proves('form', pending.uid, fields.get('token') ?? undefined))

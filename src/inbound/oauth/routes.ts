@@ -8,7 +8,7 @@ import { ProtocolError } from '../../protocol/errors.js';
 import type { OAuthUser } from '../../state/index.js';
 import { headersOf, type NodeReply, runNodeHandler } from '../http/node-handler.js';
 import { sendJson, sendText } from '../http/reply.js';
-import type { ErrorFormat, Method, RequestContext, Route } from '../http/route.js';
+import type { Method, RequestContext, Route } from '../http/route.js';
 import {
   begunFlow,
   type CookieStyle,
@@ -21,6 +21,7 @@ import {
   withoutFlowCookies,
 } from './flow-cookies.js';
 import type { InteractionPages } from './interaction-pages.js';
+import { OAUTH_ERRORS } from './oauth-errors.js';
 import { pageHeaders } from './page-response.js';
 import { STYLE } from './style.js';
 
@@ -60,14 +61,14 @@ export class OAuthRoutes {
     this.host = host;
   }
 
-  routes(errors: ErrorFormat): Route[] {
+  routes(): Route[] {
     const { pages, registration, server } = this.options;
     const route = (
       method: Method,
       path: string,
       description: string,
       handle: (context: RequestContext) => Promise<void>,
-    ): Route => ({ method, path, access: 'public', errors, authenticator: ANYBODY, description, handle });
+    ): Route => ({ method, path, access: 'public', errors: OAUTH_ERRORS, authenticator: ANYBODY, description, handle });
     const document = (context: RequestContext): Promise<void> => this.metadata(context);
     const documents = ['/.well-known/openid-configuration', '/.well-known/oauth-authorization-server'];
     const places = documents.flatMap((path) => (this.base === '' ? [path] : [path, path + this.base]));
@@ -112,6 +113,8 @@ export class OAuthRoutes {
     // Clients of older revisions name no scope. Without the first of ours a token would be good for nothing.
     if (scopes[0] !== undefined && query.get('client_id') !== OWN_CLIENT.id) wanted.add(scopes[0]);
     query.set('scope', [...wanted].join(' '));
+    // The provider refuses a mode that it does not know. It knows this one, whose page could not run.
+    if (query.get('response_mode') === UNSERVED_MODE) query.set('response_mode', `not ${UNSERVED_MODE}`);
     const reply = await this.run(context, `${PATHS.authorize}?${query}`, Buffer.alloc(0));
     const uid = begunFlow(reply.headers);
     const { cookies, server } = this.options;
@@ -146,7 +149,7 @@ export class OAuthRoutes {
 
   private async token(context: RequestContext): Promise<void> {
     await this.limit('token', context);
-    const body = await context.req.read(BODY_LIMIT);
+    const body = await context.req.read(BODY_LIMIT, 'fixed');
     const form = new URLSearchParams(body.toString('utf8'));
     const action = form.get('grant_type') === 'refresh_token' ? 'token.refresh' : 'token.issue';
     const subject = clientOf(context, form).slice(0, MOST_ID);
@@ -183,19 +186,19 @@ export class OAuthRoutes {
 
   private async register(context: RequestContext): Promise<void> {
     await this.limit('register', context);
-    const body = await context.req.read(BODY_LIMIT);
+    const body = await context.req.read(BODY_LIMIT, 'fixed');
     const register = (): Promise<NodeReply> => this.run(context, PATHS.register, body);
     this.send(context, await this.changing(context, { action: 'client.register' }, register));
   }
 
   /**
-   * oidc-provider revokes what it has stored, and access tokens are not. It still authenticates the client, with an
-   * unknown token in place of the access token.
+   * oidc-provider revokes stored tokens only, and access tokens are not stored. It still authenticates the client: its
+   * request gets an unknown token in place of the access token.
    */
   private async revoke(context: RequestContext): Promise<void> {
     await this.limit('token', context);
     const { server } = this.options;
-    const body = await context.req.read(BODY_LIMIT);
+    const body = await context.req.read(BODY_LIMIT, 'fixed');
     const form = new URLSearchParams(body.toString('utf8'));
     const token = form.get('token') ?? '';
     const client = clientOf(context, form);
@@ -213,8 +216,9 @@ export class OAuthRoutes {
   }
 
   private async metadata(context: RequestContext): Promise<void> {
-    const reply = await this.run(context, '/.well-known/openid-configuration', Buffer.alloc(0));
-    this.send(context, { ...reply, headers: [...reply.headers, 'cache-control', 'public, max-age=300'] });
+    const { body, ...reply } = await this.run(context, '/.well-known/openid-configuration', Buffer.alloc(0));
+    const headers = [...reply.headers, 'cache-control', 'public, max-age=300'];
+    this.send(context, { ...reply, headers, body: reply.status === 200 ? servedModes(body) : body });
   }
 
   private async limit(kind: string, { req }: RequestContext): Promise<void> {
@@ -267,6 +271,18 @@ export class OAuthRoutes {
     const all = page ? kept.filter((_, i) => !isCacheControl(kept, i)) : kept;
     res.send(reply.status, [...security, ...all, ...cookies.flatMap((cookie) => ['Set-Cookie', cookie])], reply.body);
   }
+}
+
+/** Its page sends the code by a script to another origin, and the policy of our pages allows neither. */
+const UNSERVED_MODE = 'form_post';
+
+/** The metadata without the response mode that the gateway does not serve. */
+function servedModes(document: NodeReply['body']): Buffer[] {
+  const { response_modes_supported: modes, ...others } = JSON.parse(String(Buffer.concat(document))) as {
+    readonly response_modes_supported: readonly string[];
+  };
+  const served = modes.filter((mode) => mode !== UNSERVED_MODE);
+  return [Buffer.from(JSON.stringify({ ...others, response_modes_supported: served }))];
 }
 
 /** The longest id of a client in the audit trail. */

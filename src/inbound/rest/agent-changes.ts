@@ -1,6 +1,7 @@
 import { type Admission, agentTarget, unknownAgent, visible } from '../../core/admission.js';
 import { actorOf } from '../../core/audit-trail.js';
 import type { UpstreamRegistry } from '../../core/upstream-registry.js';
+import { ofWholeGateway } from '../../core/whole-admin.js';
 import { ProtocolError } from '../../protocol/errors.js';
 import { isObject, type JsonObject } from '../../protocol/jsonrpc/raw.js';
 import type { ErrorFormat, Method, RequestContext, Route } from '../http/route.js';
@@ -57,6 +58,7 @@ export class AgentChanges {
   }
 
   private async create(context: RequestContext): Promise<string> {
+    ofWholeGateway(context.principal);
     const { registry, admission, limits } = this.options;
     const { name: given, settings, meta } = readAgentBody((await readBody(context, limits)).value());
     if (given === undefined) throw new ProtocolError('missing_parameter', 'agent_name is required in request body');
@@ -69,6 +71,7 @@ export class AgentChanges {
   }
 
   private async change(context: RequestContext): Promise<void> {
+    ofWholeGateway(context.principal);
     const { registry, limits, row } = this.options;
     const name = await this.named(context);
     const body = readAgentBody((await readBody(context, limits)).value());
@@ -80,6 +83,7 @@ export class AgentChanges {
   }
 
   private async remove(context: RequestContext): Promise<string> {
+    ofWholeGateway(context.principal);
     const name = await this.named(context);
     await this.options.registry.remove('agent', name, { by: byOf(context) });
     return name;

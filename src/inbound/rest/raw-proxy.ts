@@ -37,7 +37,7 @@ const PASSED_BACK = new Set([
 /** A page of a server gets none of the rights of the gateway's own pages. */
 const PROTECTION = ['X-Content-Type-Options', 'nosniff', 'Content-Security-Policy', "sandbox; default-src 'none'"];
 
-/** Requests to servers as they are, for administrators who examine a server. */
+/** Passes requests on to servers unchanged, for administrators who examine a server. */
 export class RawProxy {
   constructor(private readonly options: RawProxyOptions) {}
 
@@ -63,6 +63,9 @@ export class RawProxy {
     // The request may call any tool of the server.
     if ((principal.restriction?.tools.length ?? 0) > 0)
       throw new ProtocolError('forbidden', 'This credential is for some tools only, and the path leads to all tools');
+    // Behind the credential of the gateway, the server cannot keep tenants apart.
+    if (principal.tenant !== undefined)
+      throw new ProtocolError('forbidden', 'This needs an administrator without a tenant');
     if (!isCallable(server))
       throw new ProtocolError('tool_invocation_disabled', `Calls to tools of server "${server}" are disabled`);
     const path = pathIn(context);

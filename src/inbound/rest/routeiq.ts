@@ -204,12 +204,12 @@ const toolOf = ({ server, name, tool }: KnownTool): object => ({
   ...(tool['inputSchema'] !== undefined && { input_schema: tool['inputSchema'] }),
 });
 
-const healthOf = ({ name, url, status, transport, tools, resources }: ServerFacts) => ({
+const healthOf = ({ name, url, status, latency, transport, tools, resources }: ServerFacts) => ({
   server_id: name,
   name,
   url,
   status,
-  latency_ms: null,
+  latency_ms: latency,
   transport: TRANSPORTS[transport],
   tool_count: tools.length,
   resource_count: resources.length,

@@ -47,6 +47,7 @@ const MEMBERS: Readonly<Record<string, Read>> = {
   description: kept('description'),
   mcp_info: (value) => ({ meta: { mcp_info: object('mcp_info', value) } }),
   url: setting('url'),
+  spec_path: setting('openapi'),
   transport: (value) => {
     const transport = TRANSPORTS[text('transport', value)];
     if (transport !== undefined) return { settings: { transport } };

@@ -1,6 +1,7 @@
 import { type Admission, serverTarget, visible } from '../../core/admission.js';
 import { actorOf } from '../../core/audit-trail.js';
 import type { UpstreamEntry, UpstreamRegistry } from '../../core/upstream-registry.js';
+import { ofWholeGateway } from '../../core/whole-admin.js';
 import { ProtocolError } from '../../protocol/errors.js';
 import type { Method, RequestContext, Route } from '../http/route.js';
 import { type BodyLimits, readBody, requiredText, restCaller, send } from './exchange.js';
@@ -70,6 +71,7 @@ export class ServerChanges {
   }
 
   private async create(context: RequestContext): Promise<ServerFacts> {
+    ofWholeGateway(context.principal);
     const { registry, limits } = this.options;
     const { id = newServerId(), settings, meta } = readServerBody((await readBody(context, limits)).value());
     const name = registry.check('server', id, withoutRemovals(settings));
@@ -80,6 +82,7 @@ export class ServerChanges {
 
   /** Members that the body does not have stay as they are. The change is checked before the server is touched. */
   private async change(context: RequestContext, id: string, body: ServerBody): Promise<ServerFacts> {
+    ofWholeGateway(context.principal);
     const { registry, facts } = this.options;
     const { name, meta } = await facts.entry(context, id);
     if (body.id !== undefined && body.id.toLowerCase() !== name)
@@ -89,6 +92,7 @@ export class ServerChanges {
   }
 
   private async remove(context: RequestContext): Promise<string> {
+    ofWholeGateway(context.principal);
     const { registry, facts } = this.options;
     const { name } = await facts.entry(context, context.params['id']!);
     await registry.remove('server', name, { by: byOf(context) });

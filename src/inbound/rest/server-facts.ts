@@ -46,6 +46,8 @@ export interface ServerFacts extends ServerEntry {
   readonly status: Status;
   /** The problem of the server, in a text that callers may read. */
   readonly problem: string | undefined;
+  /** The duration of the last probe in milliseconds; null if the server is not healthy or was not probed yet. */
+  readonly latency: number | null;
 }
 
 export type Status = 'healthy' | 'unhealthy' | 'unknown';
@@ -58,7 +60,7 @@ const STATUS: Readonly<Record<UpstreamStatus, Status>> = {
   login_required: 'unknown',
 };
 
-/** What the routes of other gateways tell about servers. */
+/** Reads the facts about servers for the routes of other gateways. */
 export class ServerFactsReader {
   constructor(private readonly options: ServerFactsOptions) {}
 
@@ -102,9 +104,10 @@ export class ServerFactsReader {
     return this.options.catalog.groupsOf(name);
   }
 
-  status({ name }: ServerEntry): { readonly status: Status; readonly problem: string | undefined } {
+  status({ name }: ServerEntry): Pick<ServerFacts, 'status' | 'problem' | 'latency'> {
     const health = this.options.catalog.upstream(name)?.health();
-    return { status: STATUS[health?.status ?? 'unknown'], problem: health?.detail };
+    const status = STATUS[health?.status ?? 'unknown'];
+    return { status, problem: health?.detail, latency: status === 'healthy' ? (health?.probed?.took ?? null) : null };
   }
 
   private async listed(context: RequestContext, entries: readonly ServerEntry[], method: string): Promise<Lists> {
@@ -155,6 +158,6 @@ export function authTypeOf({ auth, headers }: ServerEntry['settings']): string {
   return named.some((name) => name.toLowerCase() === 'authorization') ? 'authorization' : 'none';
 }
 
-/** Whether a grant is in use: the groups of the configuration exist with their defaults even if nobody wrote them. */
+/** Whether a grant is in use: its group of the configuration always exists, with defaults. */
 const uses = (grant: JsonObject): boolean =>
   Object.values(grant).some((value) => value !== undefined && !(Array.isArray(value) && value.length === 0));

@@ -1,6 +1,7 @@
 import type { Caller } from '../../core/caller.js';
 import { ALL_SERVERS, type ServerGateway } from '../../core/gateway.js';
 import type { UpstreamRegistry } from '../../core/upstream-registry.js';
+import { ofWholeGateway } from '../../core/whole-admin.js';
 import { ProtocolError, UpstreamRpcError } from '../../protocol/errors.js';
 import type { JsonObject } from '../../protocol/jsonrpc/raw.js';
 import type { RequestContext, Route } from '../http/route.js';
@@ -41,6 +42,7 @@ export class ServerTrial {
 
   /** The settings of the body are refused like those of a registration; the failure of the server is an answer. */
   private async answer(context: RequestContext, succeeded: (tools: readonly JsonObject[]) => object): Promise<void> {
+    ofWholeGateway(context.principal);
     const { gateway, registry, limits, toolsOf } = this.options;
     const body = readServerBody((await readBody(context, limits)).value());
     const settings = withoutRemovals(body.settings);

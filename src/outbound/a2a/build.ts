@@ -10,6 +10,7 @@ import type { Binding } from '../../protocol/a2a/model.js';
 import type { Log } from '../../telemetry/log.js';
 import type { Egress } from '../egress.js';
 import { HttpClient, proxyRule, type TlsSettings } from '../http/index.js';
+import { guardedRequests } from '../mcp/build.js';
 import { shownUrl } from '../mcp/context.js';
 import type { SafeHttp } from '../safe-http.js';
 import { assumedCard } from './assumed-card.js';
@@ -84,6 +85,7 @@ export function buildAgent(name: string, settings: AgentSettings, around: AgentB
     url,
     configured: configuredCredential(headers),
     auth,
+    guarded: guard && guardedRequests(guard, settings.timeouts.connect),
     forwardHeaders,
     apiKeyPlace: () => cards.current && security.of(cards.current.facts.card).apiKeyPlace,
     loginServer: async () => loginServerOf((await cards.get()).facts.card),

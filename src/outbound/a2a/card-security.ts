@@ -5,7 +5,7 @@ import type { AgentCard } from '../../protocol/a2a/model.js';
 import { ProtocolError } from '../../protocol/errors.js';
 import { isObject, type JsonObject, type JsonValue } from '../../protocol/jsonrpc/raw.js';
 import type { TlsSettings } from '../http/index.js';
-import { NEVER_FORWARDED } from './headers.js';
+import { NEVER_FORWARDED } from './request-headers.js';
 
 export interface ConfiguredSecurity {
   readonly auth: UpstreamAuth | undefined;

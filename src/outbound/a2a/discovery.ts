@@ -5,8 +5,8 @@ import { isObject, type JsonObject } from '../../protocol/jsonrpc/raw.js';
 import { type HttpClient, type HttpHeaders, headerOf, httpTarget } from '../http/index.js';
 import { type AgentContext, credentialOf, subject, unavailable } from './context.js';
 import { exchange as exchangeHttp, type WholeReply } from './exchange.js';
-import { targetWith } from './headers.js';
 import { tryJson } from './reply.js';
+import { targetWith } from './request-headers.js';
 
 const CARD = '/.well-known/agent-card.json';
 const OLD_CARD = '/.well-known/agent.json';

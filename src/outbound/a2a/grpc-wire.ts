@@ -14,8 +14,8 @@ import type { JsonObject } from '../../protocol/jsonrpc/raw.js';
 import { invalidReply, lost, Misplaced, problemOf, subject, timedOut, unavailable } from './context.js';
 import { EventQueue } from './event-queue.js';
 import { dial, grpcTarget } from './grpc-target.js';
-import { requestHeaders } from './headers.js';
 import { tenanted } from './passthrough.js';
+import { requestHeaders } from './request-headers.js';
 import type { Wire, WireOptions } from './wire.js';
 
 const asIs = (bytes: Buffer): Buffer => bytes;

@@ -13,9 +13,9 @@ import { type HttpTarget, httpTarget } from '../http/index.js';
 import { nextId } from '../request-ids.js';
 import { type AgentContext, DEPTH, invalidReply } from './context.js';
 import { exchange as exchangeHttp, type HttpCall, type WholeReply } from './exchange.js';
-import { requestHeaders, standingHeaders, targetWith, withExchange } from './headers.js';
 import { passed, StreamSink, tenanted } from './passthrough.js';
 import { readJson, refusal } from './reply.js';
+import { requestHeaders, standingHeaders, targetWith, withExchange } from './request-headers.js';
 import type { Wire, WireOptions } from './wire.js';
 
 const JSON_TYPE = 'application/json';

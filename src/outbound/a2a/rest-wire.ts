@@ -16,9 +16,9 @@ import { isObject, type JsonObject, type JsonValue } from '../../protocol/jsonrp
 import { type HttpTarget, httpTarget } from '../http/index.js';
 import { type AgentContext, type AgentRef, Misplaced } from './context.js';
 import { type EventSink, exchange as exchangeHttp, type HttpCall, type WholeReply } from './exchange.js';
-import { requestHeaders, targetWith } from './headers.js';
 import { passed, StreamSink, tenanted } from './passthrough.js';
 import { readJson, refusal } from './reply.js';
+import { requestHeaders, targetWith } from './request-headers.js';
 import type { Wire, WireOptions } from './wire.js';
 
 /** One form of a request. Agents of one version differ in the form that they accept. */

@@ -231,9 +231,9 @@ describe('C-10 streams', () => {
 });
 
 describe('C-14 time limits', () => {
-  const short = { timeouts: { connect: 1_000, call: 150, callMax: 600 } };
+  const short = { timeouts: { connect: 1_000, call: 800, callMax: 3_000 } };
 
-  it('end a call, whose outcome is then unknown', async () => {
+  it('S1-63: end a call, whose outcome is then unknown', async () => {
     const server = await agentOf(() => {});
     await expect(stage.agent(server.url, short).send(CALLER, saying('a'), exchange())).rejects.toMatchObject({
       reason: 'upstream_timeout',
@@ -259,7 +259,7 @@ describe('C-14 time limits', () => {
       })(),
     ).rejects.toMatchObject({ reason: 'upstream_timeout' });
     expect(count).toBeGreaterThan(3);
-    expect(Date.now() - began).toBeGreaterThan(300);
+    expect(Date.now() - began).toBeGreaterThan(1_600);
   });
 
   it('do not matter after the caller cancelled; the task is not cancelled', async () => {
@@ -280,7 +280,7 @@ describe('C-14 time limits', () => {
 });
 
 describe('forwarded data', () => {
-  it('1.0 text passes unchanged in both directions', async () => {
+  it('S1-42: 1.0 text passes unchanged in both directions', async () => {
     const result = `{ "task": ${JSON.stringify(TASK)} , "future" : 1.50 }`;
     const server = await agentOf(({ body }, response) =>
       response.end(`{"jsonrpc":"2.0","id":${String(body['id'])},\n "result":${result}\n}`),

@@ -134,7 +134,7 @@ class Attempt {
   }
 
   dial(dial: Dial, to: Destination): void {
-    // `dial` returns the socket, which its type omits.
+    // `dial` returns the socket, although its type does not declare it.
     const socket = dial(to, (error, made) => this.finish(error ?? undefined, made ?? undefined)) as unknown as Socket;
     this.holds(socket);
   }

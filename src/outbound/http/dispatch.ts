@@ -218,10 +218,13 @@ export class Exchange implements Abortable, Carried, Encoded {
   /** The whole reply was delivered. */
   ended(): void {
     if (this.over) return;
-    const { reply } = this;
+    const { reply, running, connection } = this;
     reply.end();
     // After a followed redirect, the exchange continues with another request.
-    if (this.reply === reply) this.over = true;
+    if (this.reply !== reply) return;
+    this.over = true;
+    // Compressed data can end before the body does. A server that never ends the body would keep the connection open.
+    if (running) connection?.drop();
   }
 
   failed(error: Error): void {

@@ -18,7 +18,7 @@ export function httpTarget(url: string | URL): HttpTarget {
 }
 
 export interface HttpRequest {
-  readonly method: 'GET' | 'POST' | 'PUT' | 'DELETE';
+  readonly method: 'GET' | 'POST' | 'PUT' | 'PATCH' | 'DELETE';
   /** Flat name/value pairs. */
   readonly headers: readonly string[];
   readonly body?: Buffer;

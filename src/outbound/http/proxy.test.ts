@@ -48,6 +48,17 @@ describe('the proxy for an origin', () => {
     ['127.0.0.1', 'http://127.0.0.2:4000', false],
     ['[::1]:4000', 'http://[::1]:4000', true],
     ['::1', 'http://[::1]:4000', true],
+    ['10.0.0.0/8', 'http://10.1.2.3:4000', true],
+    ['10.0.0.0/8', 'http://11.1.2.3', false],
+    ['10.0.0.0/8', 'http://a.example', false],
+    ['fd00::/8, x', 'http://[fd12::5]', true],
+    ['fd00::/8', 'http://[fe80::5]', false],
+    ['10.0.0.0/40', 'http://10.0.0.0', false],
+    ['0:0:0:0:0:0:0:1', 'http://[::1]', true],
+    ['a.example.', 'http://a.example', true],
+    ['bücher.example', 'http://bücher.example', true],
+    ['2.3', 'http://10.1.2.3', false],
+    ['a/b, x:y:z, [', 'http://a.example', false],
     ['', 'http://a.example', false],
   ])('NO_PROXY %j exempts %s: %s', (list, origin, exempt) => {
     expect(through(undefined, { ...env, NO_PROXY: list }, origin) === undefined).toBe(exempt);
@@ -64,6 +75,14 @@ describe('the proxy for an origin', () => {
       origin: 'http://own:1',
       headers: ['proxy-authorization', `Basic ${Buffer.from('ada:s@cret').toString('base64')}`],
     });
+  });
+
+  it('gets a password without a user name, and refuses one that is not encoded', () => {
+    expect(proxyRule('http://:secret@own:1', {})('http://a.example')?.headers).toEqual([
+      'proxy-authorization',
+      `Basic ${Buffer.from(':secret').toString('base64')}`,
+    ]);
+    expect(() => proxyRule('http://ada:50%@own:1', {})).toThrow(/proxy has .* not percent-encoded: write % as %25/);
   });
 
   it.each(['socks5://a:1', 'nonsense:// x'])('cannot be %s', (text) => {

@@ -1,5 +1,5 @@
 /** Forward proxies: choosing the proxy of a request, and opening tunnels through it. */
-import type { Socket } from 'node:net';
+import { BlockList, isIP, type Socket } from 'node:net';
 import { type buildConnector, Client } from 'undici';
 import { Unconnected } from './errors.js';
 import { HttpError } from './exchange.js';
@@ -54,29 +54,58 @@ function readProxy(text: string, from = 'proxy'): ForwardProxy {
   if (url?.protocol !== 'http:' && url?.protocol !== 'https:')
     throw new TypeError(`${from} is not an http or https URL`);
   const { origin, username, password } = url;
-  const credentials = `${decodeURIComponent(username)}:${decodeURIComponent(password)}`;
-  const headers =
-    username === '' ? [] : ['proxy-authorization', `Basic ${Buffer.from(credentials).toString('base64')}`];
-  return { origin, headers };
+  if (username === '' && password === '') return { origin, headers: [] };
+  let credentials: string;
+  try {
+    credentials = `${decodeURIComponent(username)}:${decodeURIComponent(password)}`;
+  } catch {
+    throw new TypeError(`${from} has a user name or password that is not percent-encoded: write % as %25`);
+  }
+  return { origin, headers: ['proxy-authorization', `Basic ${Buffer.from(credentials).toString('base64')}`] };
 }
 
-/** `NO_PROXY`: host names (which include their subdomains) and addresses, with or without a port, or `*` for all. */
+/**
+ * `NO_PROXY`: host names (which include their subdomains), addresses, each with or without a port, networks such as
+ * `10.0.0.0/8`, or `*` for all. Names and addresses are compared in the form that URLs give them.
+ */
 function exemptions(list: string): (url: URL) => boolean {
+  const networks = new BlockList();
   const entries = list.split(/[,\s]+/).flatMap((entry) => {
+    const [, address = '', bits = ''] = /^([\d.]+|\[?[\da-f:.]+\]?)\/(\d{1,3})$/i.exec(entry) ?? [];
+    if (bits !== '') {
+      addNetwork(networks, address.replace(/^\[|\]$/g, ''), Number(bits));
+      return [];
+    }
     // An IPv6 address without brackets has no port.
-    const match = /^(\[[^\]]+\]|[^:]*)(?::(\d+))?$/.exec(entry.toLowerCase()) ?? [entry, entry.toLowerCase()];
-    const host = match[1]?.replace(/^\*?\./, '').replace(/^\[|\]$/g, '') ?? '';
+    const match = /^(\[[^\]]+\]|[^:]*)(?::(\d+))?$/.exec(entry) ?? [entry, entry];
+    const host = canonical(match[1]!.replace(/^\*?\./, '').replace(/^\[|\]$/g, ''));
     return host === '' ? [] : [{ host, port: match[2] }];
   });
   return ({ hostname, port, protocol }) => {
     const host = hostname.replace(/^\[|\]$/g, '').replace(/\.$/, '');
     const own = port || (protocol === 'https:' ? '443' : '80');
+    const family = isIP(host);
+    if (family !== 0 && networks.check(host, family === 6 ? 'ipv6' : 'ipv4')) return true;
     return entries.some(
       (entry) =>
         (entry.port === undefined || entry.port === own) &&
-        (entry.host === '*' || host === entry.host || host.endsWith(`.${entry.host}`)),
+        (entry.host === '*' || host === entry.host || (family === 0 && host.endsWith(`.${entry.host}`))),
     );
   };
+}
+
+/** An entry that is not a network exempts nothing. */
+function addNetwork(networks: BlockList, address: string, bits: number): void {
+  const family = isIP(address);
+  if (family === 0 || bits > (family === 6 ? 128 : 32)) return;
+  networks.addSubnet(address, bits, family === 6 ? 'ipv6' : 'ipv4');
+}
+
+/** The host as it appears in a URL: in lower case, international names encoded, addresses in their shortest form. */
+function canonical(host: string): string {
+  const url = `http://${isIP(host) === 6 ? `[${host}]` : host}`;
+  const name = host !== '*' && URL.canParse(url) ? new URL(url).hostname : host.toLowerCase();
+  return name.replace(/^\[|\]$/g, '').replace(/\.$/, '');
 }
 
 /** A proxy refused a tunnel or could not be reached. */

@@ -3,12 +3,21 @@ import type { OAuthHttp, OAuthReply, OAuthRequest } from '../../identity/upstrea
 import type { HttpClient } from './client.js';
 import { type Abortable, HttpError, httpTarget } from './exchange.js';
 
-const TIME_LIMIT = 10_000;
-const SIZE_LIMIT = 256 * 1024;
+export interface WholeRequestLimits {
+  /** Milliseconds for the whole exchange. */
+  readonly time: number;
+  /** The most bytes of an answer. */
+  readonly size: number;
+}
+
+const LIMITS: WholeRequestLimits = { time: 10_000, size: 256 * 1024 };
 
 /** Requests whose whole answer fits in memory, to services that the operator named. Follows no redirect. */
 export class WholeRequests implements OAuthHttp {
-  constructor(private readonly client: Pick<HttpClient, 'request'>) {}
+  constructor(
+    private readonly client: Pick<HttpClient, 'request'>,
+    private readonly limits: WholeRequestLimits = LIMITS,
+  ) {}
 
   send({ method, url, headers, body }: OAuthRequest): Promise<OAuthReply> {
     return new Promise((resolve, reject) => {
@@ -22,7 +31,7 @@ export class WholeRequests implements OAuthHttp {
         reject(error);
         wire?.abort();
       };
-      void sleep(TIME_LIMIT, { until: over.signal }).then(() => {
+      void sleep(this.limits.time, { until: over.signal }).then(() => {
         if (!over.signal.aborted) stop(new HttpError('ETIMEDOUT', 'no answer in time'));
       });
       wire = this.client.request(
@@ -34,7 +43,7 @@ export class WholeRequests implements OAuthHttp {
           },
           data: (chunk) => {
             size += chunk.length;
-            if (size > SIZE_LIMIT) stop(new HttpError('HTTP_INVALID', 'the answer is too large'));
+            if (size > this.limits.size) stop(new HttpError('HTTP_INVALID', 'the answer is too large'));
             else chunks.push(chunk);
           },
           end: () => {

@@ -1,6 +1,10 @@
 import { createHash } from 'node:crypto';
 import type { BreakerSettings } from '../../core/circuit-breaker.js';
+import type { ChoiceLog } from '../../core/replica-choice/choice-log.js';
+import { ReplicatedUpstream } from '../../core/replica-choice/replicated-upstream.js';
+import type { QualitySource } from '../../core/replica-choice/reward.js';
 import type { Upstream } from '../../core/upstream.js';
+import type { OAuthHttp } from '../../identity/upstream/oauth-http.js';
 import {
   CONFIGURED,
   type Credentials,
@@ -12,6 +16,8 @@ import type { Implementation } from '../../protocol/mcp/model.js';
 import { revisionSetting, type Verdict } from '../../protocol/mcp/server-version.js';
 import type { Log } from '../../telemetry/log.js';
 import { HttpClient, proxyRule, type TlsSettings } from '../http/index.js';
+import { WholeRequests } from '../http/whole-request.js';
+import { OpenApiUpstream } from '../openapi/upstream.js';
 import type { SafeHttp } from '../safe-http.js';
 import { shownUrl, type UpstreamContext } from './context.js';
 import { HttpLink } from './http-link.js';
@@ -22,6 +28,12 @@ import { McpUpstream, type VerdictMemory } from './upstream.js';
 /** The configuration of one server. */
 export interface ServerSettings {
   readonly url?: string | undefined;
+  /** The path or URL of an OpenAPI document: the server is an HTTP API, and `url` its base URL. */
+  readonly openapi?: string | undefined;
+  /** URLs of equivalent servers, besides `url`. */
+  readonly replicas?: readonly string[] | undefined;
+  /** The latency objective among replicas, in milliseconds, if it differs from that of all servers. */
+  readonly objective?: number | undefined;
   readonly command?: string | undefined;
   readonly args: readonly string[];
   readonly env: Readonly<Record<string, string>>;
@@ -57,6 +69,18 @@ export interface UpstreamBuildOptions {
   readonly explains: boolean;
   /** The command with which an operator reads the output of a server's process, where there is one. */
   readonly showsOutput?: ((server: string) => string) | undefined;
+  /** How calls are spread over replicas. */
+  readonly routing?: ReplicaRouting | undefined;
+}
+
+/** The settings and parts that all servers with replicas share. */
+export interface ReplicaRouting {
+  /** The latency objective in milliseconds. */
+  readonly objective: number;
+  /** Scores of evaluators. */
+  readonly quality?: QualitySource | undefined;
+  /** Takes choices for the judgement of other policies. */
+  readonly choices?: ChoiceLog | undefined;
 }
 
 /** The detected eras of all servers, by target. */
@@ -68,18 +92,50 @@ export interface VerdictStore {
 /** Maximum size of a streamed reply, as a multiple of the maximum size of one message. */
 const REPLY_FACTOR = 16;
 
+/** Objective without configuration, in milliseconds. */
+const OBJECTIVE = 1_000;
+
 export function buildUpstream(name: string, settings: ServerSettings, around: UpstreamBuildOptions): Upstream {
-  const { limits, log, clientInfo, verdicts, sessionIdle, explains, showsOutput, credentials = CONFIGURED } = around;
-  const { guard } = around;
+  const { guard, credentials = CONFIGURED, log, routing } = around;
+  const { url, replicas = [] } = settings;
+  // The replicas of a server share its credentials: those of the first URL.
   const target: CredentialTarget = {
     kind: 'server',
     name,
-    url: settings.url ?? '',
+    url: url ?? '',
     configured: configuredCredential(settings.headers),
     auth: settings.auth,
+    guarded: guard && guardedRequests(guard, settings.timeouts.connect),
     forwardHeaders: { ...settings.forwardHeaders, ...setByCallers(name, settings.callerHeaders ?? []) },
   };
-  if (settings.url !== undefined) credentials.prepare?.(target);
+  if (url !== undefined) credentials.prepare?.(target);
+  if (url === undefined || replicas.length === 0) return buildOne(name, settings, around, target);
+  return new ReplicatedUpstream({
+    name,
+    replicas: [url, ...replicas].map((each, index) => ({
+      id: replicaId(each),
+      position: index + 1,
+      place: shownUrl(each),
+      upstream: buildOne(name, { ...settings, url: each }, around, target),
+    })),
+    objective: settings.objective ?? routing?.objective ?? OBJECTIVE,
+    quality: routing?.quality,
+    choices: routing?.choices,
+    log,
+  });
+}
+
+const replicaId = (url: string): string => createHash('sha256').update(url).digest('base64url').slice(0, 10);
+
+/** Builds the upstream of one URL or one command. */
+function buildOne(
+  name: string,
+  settings: ServerSettings,
+  around: UpstreamBuildOptions,
+  target: CredentialTarget,
+): Upstream {
+  const { limits, log, clientInfo, verdicts, sessionIdle, explains, showsOutput, credentials = CONFIGURED } = around;
+  const { guard } = around;
   const context: UpstreamContext = {
     name,
     place: explains && settings.url !== undefined ? shownUrl(settings.url) : undefined,
@@ -98,6 +154,10 @@ export function buildUpstream(name: string, settings: ServerSettings, around: Up
     showsOutput: showsOutput?.(name),
     log,
   };
+  if (settings.openapi !== undefined)
+    return new OpenApiUpstream({
+      ...{ context, document: settings.openapi, url: settings.url, breaker: settings.breaker, log },
+    });
   const setting = revisionSetting(settings.revision);
   const about = targetOf(name, settings);
   const memory: VerdictMemory = {
@@ -130,6 +190,26 @@ export function buildUpstream(name: string, settings: ServerSettings, around: Up
         });
   const personal = settings.url !== undefined && credentials.isPersonal?.(target) === true;
   return new McpUpstream({ name, link, setting, memory, personal, breaker: settings.breaker, log });
+}
+
+/**
+ * Requests to authorization servers that a caller named. The TLS settings of the upstream are not used for them. Each
+ * request has its own connection: token requests are rare, and no connection is left when the upstream is closed.
+ */
+export function guardedRequests(
+  { egress, proxy }: Pick<SafeHttp, 'egress' | 'proxy'>,
+  connectTimeout: number,
+): OAuthHttp {
+  return {
+    async send(request) {
+      const client = new HttpClient({ connectTimeout, egress, proxy });
+      try {
+        return await new WholeRequests(client).send(request);
+      } finally {
+        await client.close();
+      }
+    },
+  };
 }
 
 /** The headers of callers for this server only, with the names under which the server gets them. */

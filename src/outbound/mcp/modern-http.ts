@@ -7,7 +7,6 @@ import { ProtocolError, UpstreamRpcError } from '../../protocol/errors.js';
 import { byteLength, type GappedText } from '../../protocol/jsonrpc/gapped.js';
 import { type RpcMessage, readReplies, writeRequest } from '../../protocol/jsonrpc/message.js';
 import { type JsonObject, RawObject } from '../../protocol/jsonrpc/raw.js';
-import { encodeHeaderValue, nameParameter, paramHeaders } from '../../protocol/mcp/headers.js';
 import {
   atLeast,
   type ClientCapabilities,
@@ -49,6 +48,7 @@ import { refusal } from './http-status-errors.js';
 import type { ModernWire } from './modern-peer.js';
 import { type PostEvents, post } from './post-reply.js';
 import { ReplyEndTimer } from './reply-end-timer.js';
+import { modernCallHeaders, modernHeaders } from './request-headers.js';
 import { FLOODED } from './server-traffic.js';
 
 /** Modern Streamable HTTP: requests are independent of each other. Closing the reply stream of a request cancels it. */
@@ -111,25 +111,6 @@ export class ModernHttp implements ModernWire {
   async close(): Promise<void> {}
 }
 
-function standardHeaders(revision: Revision, method: string, params: RawObject): string[] {
-  const headers = [
-    'content-type',
-    'application/json',
-    'accept',
-    ACCEPT_BOTH,
-    'MCP-Protocol-Version',
-    revision.date,
-    'Mcp-Method',
-    encodeHeaderValue(method),
-  ];
-  const parameter = nameParameter(method);
-  const name = parameter && params.get(parameter);
-  if (typeof name === 'string') headers.push('Mcp-Name', encodeHeaderValue(name));
-  return headers;
-}
-
-const ACCEPT_BOTH = 'application/json, text/event-stream';
-
 const NOT_SENT = { outcome: 'not_executed' } as const;
 
 /** One request to a modern server, up to its single outcome. */
@@ -166,13 +147,7 @@ class Exchange implements PostEvents {
       progressToken: call.wantsProgress ? id : undefined,
       trace: call.trace,
     });
-    const headers = standardHeaders(revision, call.method, call.params);
-    if (call.trace) {
-      headers.push('traceparent', call.trace.traceparent);
-      if (call.trace.tracestate !== undefined) headers.push('tracestate', call.trace.tracestate);
-    }
-    if (call.mirrored.length > 0) headers.push(...paramHeaders(call.mirrored, call.params.get('arguments')));
-    headers.push(...credential.headers);
+    const headers = modernCallHeaders(revision, call, credential);
     const at = inLane(target, credential.key);
     this.wire = post(context.http, at, headers, writeRequest(id, call.method, params), this, context.limits);
     if (this.deadline) this.deadline.extend();
@@ -319,7 +294,7 @@ export class Stream implements PostEvents {
       logLevel: undefined,
       progressToken: undefined,
     });
-    const headers = [...standardHeaders(revision, method, params), ...credential.headers];
+    const headers = modernHeaders(revision, method, params, credential);
     this.timer = setTimeout(() => this.finish('it did not acknowledge the subscription'), context.timeouts.call);
     // A subscription lasts without end, so only the size of each event is limited.
     this.wire = post(context.http, inLane(target, credential.key), headers, writeRequest(id, method, params), this, {

@@ -77,3 +77,12 @@ it.each([
   await expect.poll(() => following.heard, patiently).toContain('tasks/cancel');
   expect(looks(following)).toBe(1);
 });
+
+it('says that a started task may have run when its server can no longer be reached', async () => {
+  const following = await follow({ pollIntervalMs: 300 });
+  await server!.close();
+  expect(await following.outcome).toMatchObject({
+    kind: 'error',
+    error: { reason: 'upstream_unavailable', detail: { outcome: 'unknown' } },
+  });
+});

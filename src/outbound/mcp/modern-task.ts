@@ -93,6 +93,7 @@ export class ModernTask implements ParkedCall {
   private async look(cancellation: Cancellation): Promise<TaskView | Outcome> {
     const call = { ...gatewayCall('tasks/get', { taskId: this.taskId }), cancellation };
     const outcome = await this.send(this.capabilities, call);
+    if (outcome.kind === 'error') return failed(afterStart(outcome.error));
     if (outcome.kind !== 'complete') return outcome;
     return (
       readTask(outcome.result.value()) ?? failed(invalidReply({ name: this.name }, 'sent a task that cannot be read'))
@@ -153,6 +154,12 @@ export class ModernTask implements ParkedCall {
     this.finish();
   }
 }
+
+/** The request for the state of a task may not have run, but the task itself may have. */
+const afterStart = (error: ProtocolError | UpstreamRpcError): ProtocolError | UpstreamRpcError =>
+  error instanceof ProtocolError
+    ? new ProtocolError(error.reason, error.message, { ...error.detail, outcome: 'unknown' })
+    : error;
 
 /** Limits the poll interval of a server. The value may be of any type and too large for a timer. */
 const intervalOf = (said: unknown): number =>

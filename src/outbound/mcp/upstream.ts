@@ -74,6 +74,8 @@ export class McpUpstream implements Upstream {
   /** The revision of the last handshake. */
   private agreed: string | undefined;
   private readonly breaker: CircuitBreaker;
+  /** The last failure to reach the server. Calls that wait for one probe share its failure, which counts once. */
+  private lastFailure: unknown;
   /** The last contact that showed the server's state, and the last probe. */
   private contactAt = 0;
   private probed: UpstreamHealth['probed'];
@@ -168,7 +170,7 @@ export class McpUpstream implements Upstream {
       const known = this.explained(error, true);
       const unreached = known instanceof ProtocolError && known.reason === 'upstream_unavailable';
       if (this.verdict?.modern || unreached) this.note(error, true);
-      else if (this.status === 'down') this.up(GATEWAY);
+      else if (this.status === 'down' && !(known instanceof ProtocolError && isDown(known))) this.up(GATEWAY);
     }
     this.probed = { at: Date.now(), took: Math.round(performance.now() - began) };
   };
@@ -469,14 +471,21 @@ export class McpUpstream implements Upstream {
     }
     const known = this.explained(error, contact);
     const unreached = known instanceof ProtocolError && known.reason === 'upstream_unavailable';
-    if (unreached) this.breaker.failed();
-    else this.breaker.answered();
+    if (!unreached) this.breaker.answered();
+    else if (error === this.lastFailure) this.breaker.inconclusive();
+    else {
+      this.lastFailure = error;
+      this.breaker.failed();
+    }
     // One caller's credential says nothing about the server.
     const personal = this.personal && known instanceof CredentialRefused;
     if (known instanceof ProtocolError && !personal && (contact || isDown(known))) {
       this.status = 'down';
       this.problem = known.message;
-    } else this.status = 'up';
+    } else {
+      this.status = 'up';
+      this.problem = undefined;
+    }
     return known;
   }
 

@@ -176,7 +176,8 @@ function concerns(filter: SubscriptionFilter, event: WatchEvent): boolean {
 function intersect(wanted: SubscriptionFilter, confirmed: SubscriptionFilter): SubscriptionFilter {
   const out: SubscriptionFilter = {};
   for (const kind of LIST_KINDS) if (wanted[kind] && confirmed[kind]) out[kind] = true;
-  const uris = (wanted.resourceSubscriptions ?? []).filter((uri) => confirmed.resourceSubscriptions?.includes(uri));
+  const heard = new Set(confirmed.resourceSubscriptions);
+  const uris = (wanted.resourceSubscriptions ?? []).filter((uri) => heard.has(uri));
   if (uris.length > 0) out.resourceSubscriptions = uris;
   return out;
 }

@@ -27,7 +27,7 @@ const TABLE = [
 
 describe('errors of 1.0', () => {
   it.each(TABLE)(
-    'S-70: %s is %s in every binding and both profiles',
+    'S-70 S1-47: %s is %s in every binding and both profiles',
     (reason, name, code, rest, rest100, grpc, grpc100) => {
       const own = reason.startsWith('upstream') || ['internal', 'unauthorized', 'forbidden'].includes(reason);
       const info = {

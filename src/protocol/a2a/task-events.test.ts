@@ -11,7 +11,7 @@ const chunk = (text: string, more: object = {}): StreamResponse => ({
 });
 
 describe('G-23: folding events into a task', () => {
-  it('appends chunks marked as such and replaces the artifact otherwise', () => {
+  it('S1-49: appends chunks marked as such and replaces the artifact otherwise', () => {
     let task = applyEvent(start, chunk('1'));
     task = applyEvent(task, chunk('2', { append: true }));
     task = applyEvent(task, chunk('3', { append: true, lastChunk: true }));

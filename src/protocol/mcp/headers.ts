@@ -68,7 +68,7 @@ export function mirroredParams(inputSchema: JsonValue | undefined): MirroredPara
     if (!isObject(schema)) return undefined;
     for (const [key, value] of Object.entries(schema)) {
       if (key === 'x-mcp-header') {
-        if (path.length === 0) return '"x-mcp-header" stands on no property';
+        if (path.length === 0) return '"x-mcp-header" is not on a property';
         const problem = annotation(value, schema, path, seen, params);
         if (problem) return problem;
       } else if (key === 'properties' && isObject(value)) {

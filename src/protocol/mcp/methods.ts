@@ -1,4 +1,5 @@
 import { LIST_METHODS, TASK_METHODS } from './model.js';
+import type { Revision } from './revisions/revision.js';
 
 /** Every method of the modern era. */
 export const MODERN_METHODS: readonly string[] = [
@@ -46,6 +47,12 @@ export const SESSION_METHODS: readonly string[] = [
   'tasks/get',
   'tasks/cancel',
 ];
+
+/** Every method of a revision that a client may call. */
+export const methodsOf = ({ era, expresses }: Revision): readonly string[] =>
+  era === 'modern'
+    ? MODERN_METHODS
+    : SESSION_METHODS.filter((method) => expresses.tasks === 'core' || !method.startsWith('tasks/'));
 
 /** Requests of the handshake era that are forwarded to a server. The session handles the others itself. */
 export const isForwardedMethod = (method: string): boolean => SESSION.has(method);

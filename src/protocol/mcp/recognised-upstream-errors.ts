@@ -59,6 +59,10 @@ function urlElicitations({ data }: UpstreamRpcError): UpstreamRefusal | undefine
   return { reason: 'url_elicitation_required', requests, ids };
 }
 
+/** Whether the upstream failed, rather than refused the request. */
+export const isInternalError = ({ code, status = 200 }: UpstreamRpcError): boolean =>
+  code === ERRORS.internal.modern || status >= 500;
+
 /** The error of the gateway's built-in upstreams for an unknown method. */
 export const methodNotFound = (method: string): UpstreamRpcError =>
   new UpstreamRpcError(ERRORS.method_not_found.modern, `Method not found: ${method}`, undefined);

@@ -120,7 +120,10 @@ function freeName(id: string, taken: Set<string>): string {
   return name;
 }
 
-/** Translates a call's arguments to a message. Throws `invalid_params` that names the argument. */
+/**
+ * Translates a call's arguments to a message. Throws `invalid_arguments` that names the argument, so that the model can
+ * correct the call.
+ */
 export function requestOf(tool: AgentTool, given: JsonObject, messageId: string): SendMessageRequest {
   const args: JsonObject = tool.typed ? { data: given } : given;
   const { message, data, files, contextId, taskId, referenceTaskIds } = args;
@@ -129,9 +132,10 @@ export function requestOf(tool: AgentTool, given: JsonObject, messageId: string)
     ...(data !== undefined ? [{ data, mediaType: 'application/json' }] : []),
     ...filesOf(files),
   ];
-  if (parts.length === 0) throw new ProtocolError('invalid_params', 'One of "message", "data" and "files" is required');
+  if (parts.length === 0)
+    throw new ProtocolError('invalid_arguments', 'One of "message", "data" and "files" is required');
   if (referenceTaskIds !== undefined && !isTexts(referenceTaskIds))
-    throw new ProtocolError('invalid_params', '"referenceTaskIds" must be a list of strings');
+    throw new ProtocolError('invalid_arguments', '"referenceTaskIds" must be a list of strings');
   const wish = tool.skill === undefined ? {} : { metadata: { [ROUTE]: { skillId: tool.skill } } };
   return {
     message: {
@@ -149,7 +153,7 @@ export function requestOf(tool: AgentTool, given: JsonObject, messageId: string)
 
 function isText(name: string, value: JsonValue | undefined): value is string {
   if (value === undefined || typeof value === 'string') return value !== undefined;
-  throw new ProtocolError('invalid_params', `"${name}" must be a string`);
+  throw new ProtocolError('invalid_arguments', `"${name}" must be a string`);
 }
 
 const isTexts = (value: JsonValue): value is string[] =>
@@ -157,7 +161,7 @@ const isTexts = (value: JsonValue): value is string[] =>
 
 function filesOf(files: JsonValue | undefined): Part[] {
   if (files === undefined) return [];
-  if (!Array.isArray(files)) throw new ProtocolError('invalid_params', '"files" must be a list');
+  if (!Array.isArray(files)) throw new ProtocolError('invalid_arguments', '"files" must be a list');
   return files.map((file) => {
     const { uri, base64, name, mimeType } = isObject(file) ? file : {};
     const described = {
@@ -166,7 +170,7 @@ function filesOf(files: JsonValue | undefined): Part[] {
     };
     if (typeof base64 === 'string') return { raw: base64, ...described };
     if (typeof uri === 'string') return { url: uri, ...described };
-    throw new ProtocolError('invalid_params', 'Each of "files" needs a "uri" or "base64"');
+    throw new ProtocolError('invalid_arguments', 'Each of "files" needs a "uri" or "base64"');
   });
 }
 

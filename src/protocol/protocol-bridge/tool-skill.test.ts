@@ -92,3 +92,12 @@ test('accepts a short name if only one tool matches, and a name from the gateway
   const hint = { [ROUTE]: { skillId: 'desk.old__forecast' } };
   expect(selectTool(asks([{ text: 'x' }], hint), tools).tool).toBe(other);
 });
+
+test('a tool that takes files declares their media types', () => {
+  const modes = (schema: object) =>
+    skillOf({ name: 't', definition: { inputSchema: { type: 'object', properties: { file: schema } } } as never })
+      .inputModes;
+  expect(modes({ type: 'string' })).toEqual(['application/json', 'text/plain']);
+  expect(modes({ type: 'string', format: 'uri' })).toEqual(['application/json', 'text/plain', '*/*']);
+  expect(modes({ type: 'string', contentEncoding: 'base64', contentMediaType: 'image/png' })).toContain('image/png');
+});

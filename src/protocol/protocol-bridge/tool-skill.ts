@@ -24,10 +24,18 @@ export function skillOf({ name, definition }: Tool): AgentSkill {
     description: takes.length > 0 ? `${about}\nArguments: ${takes.join(', ')}` : about,
     tags: ['mcp', ...hints],
     examples: [JSON.stringify({ tool: name, arguments: exampleOf(definition) })],
-    inputModes: ['application/json', 'text/plain'],
+    inputModes: [...new Set(['application/json', 'text/plain', ...fileModes(definition)])],
     outputModes: ['text/plain', ...('outputSchema' in definition ? ['application/json'] : [])],
   };
 }
+
+/** The media types of the files that fill an argument. */
+const fileModes = (definition: JsonObject): string[] =>
+  Object.values(propertiesOf(definition)).flatMap((schema) => {
+    if (!isObject(schema) || (!takesFile(schema, { raw: '' }) && !takesFile(schema, { url: '' }))) return [];
+    const { contentMediaType: type } = schema;
+    return [typeof type === 'string' && type !== '' ? type : '*/*'];
+  });
 
 export function schemasOf(tools: readonly Tool[]): JsonObject {
   return Object.fromEntries(

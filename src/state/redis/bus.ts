@@ -56,11 +56,7 @@ export class RedisBus implements Bus {
       channels = undefined;
     });
     if (subscriber.status === 'ready') listen();
-    // Only a ping detects a connection whose other end disappeared silently. The driver then drops the connection.
-    this.#heartbeat = setInterval(() => {
-      void subscriber.ping().catch(() => {});
-      void channels?.update({ trim: true });
-    }, HEARTBEAT_MS).unref();
+    this.#heartbeat = setInterval(() => void channels?.update({ trim: true }), HEARTBEAT_MS).unref();
   }
 
   static async open(url: string, options: RedisBusOptions = {}): Promise<RedisBus> {

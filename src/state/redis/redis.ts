@@ -2,6 +2,7 @@ import type { RedisOptions as ClientOptions, Cluster, Redis } from 'ioredis';
 import { backoff, within } from '../../core/timing.js';
 import { type Outcome, StateError } from '../errors.js';
 import type { Script } from './scripts.js';
+import { Watchdog } from './watchdog.js';
 
 export interface RedisOptions {
   commandTimeoutMs?: number;
@@ -34,17 +35,22 @@ const CLUSTER = /^redis(s?)\+cluster:\/\//;
  * Connections with a time limit for every wait: one for commands, one for leases only, so that no renewal waits behind
  * a large answer, and one that subscribes. With its defaults, the driver waits forever for a frozen server and queues
  * commands without limit for an absent one. The driver replaces a connection that has not answered for twice the
- * command timeout.
+ * command timeout, and the watchdog a connection whose answers do not belong to its commands.
  *
  * With a Redis Cluster, each of the first two has a connection to every node. A message published at one node reaches
  * the subscribers of all nodes, so one connection to any live node is enough to subscribe.
  */
 export class RedisConnections {
+  private readonly watchdog: Watchdog;
+
   private constructor(
     readonly commands: Redis | Cluster,
     readonly leases: Redis | Cluster,
     readonly subscriber: Redis,
-  ) {}
+    commandTimeout: number,
+  ) {
+    this.watchdog = new Watchdog(() => [...this.nodes(), subscriber], commandTimeout);
+  }
 
   static async open(url: string, options: RedisOptions = {}): Promise<RedisConnections> {
     const driver = await import('ioredis');
@@ -56,6 +62,7 @@ export class RedisConnections {
       commandTimeout,
       connectTimeout,
       socketTimeout: commandTimeout * 2,
+      disconnectTimeout: commandTimeout,
       maxRetriesPerRequest: 1,
       enableOfflineQueue: false,
       keepAlive: 5_000,
@@ -93,7 +100,7 @@ export class RedisConnections {
     // The gateway may start while Redis is away. Until Redis is back, commands are refused.
     const connected = Promise.all(all.map((one) => one.connect().catch(() => {})));
     await within(connected, connectTimeout);
-    return new RedisConnections(commands, leases, subscriber);
+    return new RedisConnections(commands, leases, subscriber, commandTimeout);
   }
 
   /** Sends the script text after NOSCRIPT: Redis does not have the script, as after a restart, and ran nothing. */
@@ -112,16 +119,20 @@ export class RedisConnections {
 
   /** Resolves when the server answers; with a Redis Cluster, when all master nodes answer. */
   async ping(): Promise<void> {
-    const nodes = [this.commands, this.leases].flatMap((client) =>
-      'nodes' in client ? client.nodes('master') : client,
-    );
+    const nodes = this.nodes('master');
     if (nodes.length === 0) throw new StateError('unavailable', 'Redis: no node of the cluster can be reached');
     await Promise.all(nodes.map((one) => one.ping())).catch((error: unknown) => {
       throw redisError(error);
     });
   }
 
+  /** The connections to single servers, except the one that subscribes. */
+  private nodes(role: 'master' | 'all' = 'all'): Redis[] {
+    return [this.commands, this.leases].flatMap((client) => ('nodes' in client ? client.nodes(role) : client));
+  }
+
   close(): void {
+    this.watchdog.close();
     for (const client of [this.subscriber, this.leases, this.commands]) client.disconnect();
   }
 }

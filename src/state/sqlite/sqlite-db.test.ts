@@ -175,7 +175,8 @@ test('sources start the thread from source, not from an old build in dist/', () 
   const copy = mkdtempSync(join(tmpdir(), 'parley-sources-'));
   try {
     cpSync(join(root, 'src/state'), join(copy, 'src/state'), { recursive: true });
-    cpSync(join(root, 'src/core/timing.ts'), join(copy, 'src/core/timing.ts'));
+    for (const name of ['timing.ts', 'thread-program.ts'])
+      cpSync(join(root, 'src/core', name), join(copy, 'src/core', name));
     for (const name of ['ts.mjs', 'ts-worker.mjs'])
       cpSync(join(root, 'test/support', name), join(copy, 'test/support', name));
     symlinkSync(join(root, 'node_modules'), join(copy, 'node_modules'));

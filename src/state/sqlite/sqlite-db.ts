@@ -1,6 +1,7 @@
 import { chmod, mkdir, open } from 'node:fs/promises';
 import { dirname } from 'node:path';
 import { Worker } from 'node:worker_threads';
+import { threadProgram } from '../../core/thread-program.js';
 import { monotonicMs } from '../clock.js';
 import type { Db, Row, Statement, Value } from '../db.js';
 import { StateError } from '../errors.js';
@@ -23,18 +24,6 @@ interface Waiting {
 }
 
 const READ = /^\s*(?:SELECT|PRAGMA|EXPLAIN)\b/i;
-
-/**
- * The program of the thread is in the same folder. If this file runs from source, in a test or a benchmark, the thread
- * runs from source too, through the loader of the tests, because a compiled one could be outdated.
- */
-function workerProgram(): { file: URL; execArgv: string[] } {
-  // The flags of the parent are not passed on: some of them (--input-type, --inspect) make a worker fail.
-  const execArgv = ['--disable-warning=ExperimentalWarning'];
-  if (!import.meta.url.endsWith('.ts')) return { file: new URL('./database-thread.js', import.meta.url), execArgv };
-  const loader = new URL('../../../test/support/ts-worker.mjs', import.meta.url).href;
-  return { file: new URL('./database-thread.ts', import.meta.url), execArgv: [...execArgv, '--import', loader] };
-}
 
 export class SqliteDb implements Db {
   readonly dialect = 'sqlite';
@@ -160,7 +149,7 @@ export class SqliteDb implements Db {
     if (this.#worker) return Promise.resolve(this.#worker);
     this.#starting ??= new Promise<Worker>((resolve, reject) => {
       const workerData: WorkerOptions = { path: this.#path, busyTimeoutMs: this.#busyTimeoutMs };
-      const { file, execArgv } = workerProgram();
+      const { file, execArgv } = threadProgram('database-thread', import.meta.url);
       const worker = new Worker(file, { workerData, execArgv, name: 'parley-sqlite' });
       worker.on('message', (message: FromWorker) => {
         if (message.opened) {

@@ -52,6 +52,24 @@ describe.each(ENGINES)('agent tasks on %s', (engine) => {
     expect((await a.agentTasks.get(KEY))?.value).toBe(both[0] ? 'a' : 'b');
   });
 
+  test('beyond a limit the oldest finished tasks of an owner are removed, and no others', async () => {
+    for (let i = 0; i < 9; i++)
+      await a.agentTasks.write(write({ id: `t${i}`, statusAt: i, state: i % 3 === 0 ? 'W' : 'done' }));
+    await a.agentTasks.write(write({ id: 'bobs', owner: 'bob', state: 'done', statusAt: 0 }));
+    expect(await b.agentTasks.trim('alice', ['done', 'failed'], 9)).toBe(9);
+    expect(await b.agentTasks.trim('alice', ['done', 'failed'], 5)).toBe(5);
+    const ids = async (owner: string): Promise<string[]> => {
+      const { tasks } = await a.agentTasks.list({ owner, agents: ['planner'], limit: 100 });
+      return tasks.map(({ id }) => id).sort();
+    };
+    expect(await ids('alice')).toEqual(['t0', 't3', 't6', 't7', 't8']);
+    expect(await a.agentTasks.events({ ...KEY, id: 't1' }, 0)).toBeUndefined();
+    // Unfinished tasks stay beyond the limit.
+    expect(await b.agentTasks.trim('alice', ['done', 'failed'], 1)).toBe(3);
+    expect(await ids('alice')).toEqual(['t0', 't3', 't6']);
+    expect(await ids('bob')).toEqual(['bobs']);
+  });
+
   test('G-21: a task id of an agent belongs to one caller; a second caller is refused, and nothing is written', async () => {
     await a.agentTasks.write(write({ id: 'own', upstreamId: 'up' }));
     const message = { lane: 'l', target: 'r', value: 1 };

@@ -96,6 +96,8 @@ interface EventRow extends Row {
 export const KEPT_EVENTS = 512;
 
 const CLAIMS_AT_ONCE = 100;
+/** Later than every expiry. */
+const NEVER = Number.MAX_SAFE_INTEGER;
 
 const COLUMNS = `agent, owner, id, upstream_id, context_id, state, status_at, json, seq, dialect, created_at, updated_at,
   followed_until, follower`;
@@ -190,6 +192,27 @@ export class AgentTasks<T = unknown> implements Expiring {
       tasks: (rows as TaskRow[]).map((row) => taskOf<T>(row)),
       total: counted?.[0]?.['total'] as number,
     };
+  }
+
+  /**
+   * Removes tasks in one of these states, oldest first, of an owner with more than `most` tasks. Returns the number of
+   * tasks that are left.
+   */
+  async trim(owner: string, states: readonly string[], most: number): Promise<number> {
+    const counting = 'SELECT COUNT(*) AS total FROM agent_tasks WHERE owner = $1 AND expires_at > $2';
+    const [counted] = await this.#db.q<{ total: number }>(counting, [owner, wallMs()]);
+    let left = counted?.total ?? 0;
+    const places = states.map((_, i) => `$${i + 4}`).join(', ');
+    const oldest = `SELECT agent, owner, id FROM agent_tasks WHERE owner = $1 AND expires_at > $2
+      AND state IN (${places}) ORDER BY status_at, agent, id LIMIT $3`;
+    while (left > most) {
+      const limit = Math.min(this.batch, left - most);
+      const rows = await this.#db.q<KeyRow>(oldest, [owner, wallMs(), limit, ...states]);
+      if (rows.length === 0) break;
+      await this.#db.tx(removal(rows, NEVER));
+      left -= rows.length;
+    }
+    return left;
   }
 
   /** Claims tasks that are due: their follower did not renew its claim in time, or a check is due. */
@@ -354,7 +377,7 @@ export class AgentTasks<T = unknown> implements Expiring {
 const written = (mark: number): string => `EXISTS (SELECT 1 FROM agent_tasks t
   WHERE t.agent = $1 AND t.owner = $2 AND t.id = $3 AND t.mark = $${mark})`;
 
-/** Statements that remove the given tasks if they are still expired. */
+/** Statements that remove the given tasks if they expire until `now`. */
 function removal(keys: readonly AgentTaskKey[], now: number): Statement[] {
   const params: Value[] = [now];
   const places = keys.map((key) => `(${named(key).map((name) => `$${params.push(name)}`)})`);

@@ -25,7 +25,7 @@ export interface AuditOptions {
   spool?: number;
   /** How long a record is kept; default: forever. */
   keepMs?: number;
-  /** Time for which records that nobody waits for are collected before they are written together. */
+  /** Time for which records are collected before they are written together, if no caller waits for them. */
   collectMs?: number;
   /** Interval between two checkpoints; default: none. */
   checkpointMs?: number;
@@ -98,7 +98,7 @@ export class Audit implements Expiring {
     return this.#promised(value, true);
   }
 
-  /** Adds a record that nobody waits for. Returns false if too many records already wait. */
+  /** Adds a record without waiting for it. Returns false if too many records already wait. */
   add(value: unknown): boolean {
     if (this.#closed || this.#waiting.length >= this.#options.spool) return false;
     this.#waiting.push({ at: wallMs(), value });
@@ -134,7 +134,7 @@ export class Audit implements Expiring {
     return new AuditVerifier(this.#db, this.#signatures).verify(expected);
   }
 
-  /** Removes records past their retention, and signs with the newest key what an older key signed. */
+  /** Removes records past their retention, and signs rows of older keys again with the newest key. */
   sweep(now = wallMs()): Promise<number> {
     return this.#retention.sweep(now);
   }
@@ -212,7 +212,7 @@ export class Audit implements Expiring {
     this.#writing = false;
   }
 
-  /** Waits for more records if nobody waits for those that are there. */
+  /** Waits for more records if no caller waits for those in the queue. */
   async #collect(): Promise<void> {
     const { collectMs } = this.#options;
     if (this.#closed || this.#waiting.length >= BATCH || this.#waiting.some(({ settle }) => settle)) return;

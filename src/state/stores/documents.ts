@@ -95,12 +95,11 @@ export class Documents<T> implements Expiring {
     return (await this.db.q(`DELETE FROM ${this.#table} WHERE id = $1 RETURNING id`, [id])).length > 0;
   }
 
-  listByPrincipal(principal: string, page: Page = {}): Promise<Document<T>[]> {
-    return this.#list('principal', principal, page);
-  }
-
-  listByOwner(owner: string, page: Page = {}): Promise<Document<T>[]> {
-    return this.#list('owner', owner, page);
+  async listByPrincipal(principal: string, { after = '', limit = 100 }: Page = {}): Promise<Document<T>[]> {
+    const sql = `SELECT ${COLUMNS} FROM ${this.#table} WHERE principal = $1 AND id > $2
+      AND (expires_at IS NULL OR expires_at > $3) ORDER BY id LIMIT $4`;
+    const rows = await this.db.q<DocumentRow>(sql, [principal, after, wallMs(), limit]);
+    return rows.map((row) => document<T>(row));
   }
 
   /** The documents of all principals, for operators. */
@@ -143,13 +142,6 @@ export class Documents<T> implements Expiring {
     const sql = `UPDATE ${this.#table} SET ${set} WHERE id = $1 AND rev = $2
       AND (expires_at IS NULL OR expires_at > $5) RETURNING rev`;
     return [sql, params];
-  }
-
-  async #list(column: 'principal' | 'owner', value: string, { after = '', limit = 100 }: Page): Promise<Document<T>[]> {
-    const sql = `SELECT ${COLUMNS} FROM ${this.#table} WHERE ${column} = $1 AND id > $2
-      AND (expires_at IS NULL OR expires_at > $3) ORDER BY id LIMIT $4`;
-    const rows = await this.db.q<DocumentRow>(sql, [value, after, wallMs(), limit]);
-    return rows.map((row) => document<T>(row));
   }
 }
 

@@ -29,6 +29,9 @@ const RAISE = `INSERT INTO meta (key, value) VALUES ('registry', 1)
   ON CONFLICT (key) DO UPDATE SET value = meta.value + 1`;
 const VERSION = `SELECT value FROM meta WHERE key = 'registry'`;
 
+/** A replica reads the version also without a hint, because hints may be lost. */
+const POLL_MS = 2_000;
+
 export interface RegistryOptions {
   /** Encrypts the entries: the settings of a server contain secrets (S18). */
   envelope: Envelope;
@@ -51,7 +54,7 @@ export class Registry<T = unknown> {
   constructor(db: Db, bus: Bus, options: RegistryOptions) {
     this.#db = db;
     this.#bus = bus;
-    this.#pollMs = options.pollMs ?? 2_000;
+    this.#pollMs = options.pollMs ?? POLL_MS;
     this.#envelope = options.envelope;
     this.#log = options.log;
   }

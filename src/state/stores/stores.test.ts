@@ -92,7 +92,7 @@ describe.each(ENGINES)('the stores on %s', (engine) => {
     expect(await a.db.q('SELECT id FROM sessions')).toEqual([]);
   });
 
-  test('documents are listed by principal and by owner, page by page', async () => {
+  test('documents are listed by principal, page by page', async () => {
     const ids = Array.from({ length: 5 }, () => newId());
     for (const id of ids) await a.tasks.create({ id, principal: 'alice', owner: 'r1', value: id });
     await a.tasks.create({ id: newId(), principal: 'bob', owner: 'r2', value: '' });
@@ -100,7 +100,6 @@ describe.each(ENGINES)('the stores on %s', (engine) => {
     expect(page.map(({ id }) => id)).toEqual(ids.slice(0, 3));
     const rest = await b.tasks.listByPrincipal('alice', { after: page.at(-1)!.id, limit: 3 });
     expect(rest.map(({ id }) => id)).toEqual(ids.slice(3));
-    expect(await b.tasks.listByOwner('r2')).toHaveLength(1);
   });
 
   test('exactly one replica takes a parked call', async () => {
@@ -298,6 +297,7 @@ describe.each(ENGINES)('the stores on %s', (engine) => {
           return await work();
         } catch (error) {
           if (!isStateError(error) || !error.retryable) throw error;
+          await sleep(1);
         }
       }
     };

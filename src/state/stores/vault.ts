@@ -31,7 +31,7 @@ export interface VaultStatus {
   readonly reason: string | undefined;
   /** When the state began. */
   readonly since: number;
-  /** When the secret expires; undefined if it does not, or if nobody said. */
+  /** When the secret expires; undefined if it does not expire, or if the issuer did not say. */
   readonly expiresAt: number | undefined;
   /** When a renewal may be tried again after a failure. */
   readonly retryAt: number | undefined;
@@ -90,13 +90,18 @@ const COLUMNS =
 const KEEP_MS = 400 * 24 * 3_600_000;
 const MOST_REASON = 500;
 
+const variantOf = ({ variant }: VaultKey): readonly string[] => (variant ? [variant] : []);
+
 /** The id of a row: a fixed length, whatever the length of the parts. */
-const vaultId = ({ caller, issuer, resource, upstream }: VaultKey): string =>
+const vaultId = (key: VaultKey): string =>
   createHash('sha256')
-    .update(JSON.stringify([caller, issuer, resource, upstream]))
+    .update(JSON.stringify([key.caller, key.issuer, key.resource, key.upstream, ...variantOf(key)]))
     .digest('hex');
 
-const rowOf = (key: VaultKey): readonly string[] => ['vault', key.upstream, key.caller, key.issuer, key.resource];
+const rowOf = (key: VaultKey): readonly string[] => [
+  ...['vault', key.upstream, key.caller, key.issuer, key.resource],
+  ...variantOf(key),
+];
 
 /** Secrets for upstreams, encrypted at rest (S18). */
 export class VaultRows implements Expiring {

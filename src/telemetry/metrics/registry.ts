@@ -1,4 +1,4 @@
-/** Metrics in the text format of Prometheus. Series are found once and then updated without building labels again. */
+/** Metrics, also in the text format of Prometheus. Series are found once and then updated without building labels again. */
 
 export interface MetricSpec {
   readonly name: string;
@@ -20,6 +20,15 @@ export type Sample = readonly [labels: readonly string[], value: number];
 /** Reads a gauge when the metrics are read; undefined if there is no value. */
 export type ReadGauge = () => number | undefined | Iterable<Sample> | Promise<number | undefined | Iterable<Sample>>;
 
+/** A metric as it was read. */
+export type ReadMetric = { readonly spec: MetricSpec } & (
+  | { readonly type: 'counter' | 'gauge'; readonly samples: readonly Sample[] }
+  | {
+      readonly type: 'histogram';
+      readonly series: readonly { readonly labels: readonly string[]; readonly series: HistogramSeries }[];
+    }
+);
+
 export class CounterSeries {
   value = 0;
 
@@ -33,7 +42,7 @@ export class HistogramSeries {
   readonly counts: Float64Array;
   sum = 0;
 
-  constructor(private readonly bounds: readonly number[]) {
+  constructor(readonly bounds: readonly number[]) {
     this.counts = new Float64Array(bounds.length + 1);
   }
 
@@ -111,24 +120,33 @@ export class MetricRegistry {
     this.gauges.push({ spec, type: 'counter', read });
   }
 
-  /** All metrics as text. A gauge that cannot be read is left out. */
+  /** All metrics with their current values. A gauge that cannot be read has no sample. */
+  async read(): Promise<ReadMetric[]> {
+    const sums = this.counters.map(
+      (family): ReadMetric => ({
+        spec: family.spec,
+        type: 'counter',
+        samples: [...family.all()].map(({ labels, series }) => [labels, series.value]),
+      }),
+    );
+    const histograms = this.histograms.map(
+      (family): ReadMetric => ({ spec: family.spec, type: 'histogram', series: [...family.all()] }),
+    );
+    const gauges = this.gauges.map(
+      async ({ spec, type, read }): Promise<ReadMetric> => ({ spec, type, samples: await samplesOf(read) }),
+    );
+    return [...sums, ...histograms, ...(await Promise.all(gauges))];
+  }
+
+  /** All metrics as text. */
   async text(): Promise<string> {
     const lines: string[] = [];
-    for (const family of this.counters) {
-      head(lines, family.spec, 'counter');
-      for (const { labels, series } of family.all())
-        line(lines, family.spec.name, family.spec.labels, labels, series.value);
-    }
-    for (const family of this.histograms) {
-      head(lines, family.spec, 'histogram');
-      for (const { labels, series } of family.all()) histogramLines(lines, family.spec, labels, series);
-    }
-    const read = await Promise.all(
-      this.gauges.map(async (gauge) => ({ ...gauge, samples: await samplesOf(gauge.read) })),
-    );
-    for (const { spec, type, samples } of read) {
-      head(lines, spec, type);
-      for (const [labels, value] of samples) line(lines, spec.name, spec.labels, labels, value);
+    for (const metric of await this.read()) {
+      const { spec } = metric;
+      head(lines, spec, metric.type);
+      if (metric.type === 'histogram')
+        for (const { labels, series } of metric.series) histogramLines(lines, spec, labels, series);
+      else for (const [labels, value] of metric.samples) line(lines, spec.name, spec.labels, labels, value);
     }
     return `${lines.join('\n')}\n`;
   }

@@ -16,6 +16,7 @@ export const ATTRIBUTES = {
   transport: 'network.transport',
   server: 'mcp.server.name',
   success: 'mcp.success',
+  health: 'mcp.health.status',
   a2aMethod: 'a2a.method',
   a2aAgent: 'a2a.agent.name',
   a2aVersion: 'a2a.protocol.version',
@@ -23,13 +24,31 @@ export const ATTRIBUTES = {
   a2aEvents: 'a2a.events',
   a2aSuccess: 'a2a.success',
   a2aLeft: 'a2a.client_disconnected',
+  routeWhy: 'parley.route.why',
+  routeSkill: 'parley.route.skill',
+  routeUnsure: 'parley.route.unsure',
+  routeNext: 'parley.route.next',
+  routeNextScore: 'parley.route.next_score',
   requestId: 'parley.request_id',
   caller: 'parley.caller',
   outcome: 'parley.outcome',
+  evalPlugin: 'eval.plugin',
+  evalScore: 'eval.score',
+  evalStatus: 'eval.status',
+  evalDuration: 'eval.duration_ms',
+  evalType: 'eval.invocation_type',
+  evaluationName: 'gen_ai.evaluation.name',
+  evaluationScore: 'gen_ai.evaluation.score.value',
+  evaluationLabel: 'gen_ai.evaluation.score.label',
 } as const;
 
 export const EXECUTE_TOOL = 'execute_tool';
 export const INVOKE_AGENT = 'invoke_agent';
+/** The spans of registrations and probes begin with these words. */
+export const REGISTRATION = { server: 'mcp.server.register', agent: 'a2a.agent.register' } as const;
+export const HEALTH_PROBE = 'mcp.server.health';
+/** The span of an evaluation begins with this word. */
+export const EVALUATE = 'evaluate';
 /** The error type of a tool that reports its failure in its result. */
 export const TOOL_ERROR = 'tool_error';
 /** The instrumentation scope of all spans. */

@@ -1,28 +1,27 @@
 /**
  * Exports spans over OTLP (protobuf over HTTP). The OpenTelemetry SDK is loaded only if an endpoint is set. The spans
- * are plain objects that are made when a call has ended, so an unsampled call costs two random ids.
+ * are plain objects that are made when a call has ended, so an unsampled call costs two random ids and two short records.
  */
 import type { Attributes, SpanContext } from '@opentelemetry/api';
 import type { OTLPTraceExporter } from '@opentelemetry/exporter-trace-otlp-proto';
+import type { Log } from '../log.js';
+import { type Environment, exportsTo, LAST_EXPORT, positive, resourceOf } from '../otlp-settings.js';
+import { ThrottledLog } from '../throttled-log.js';
 import { SCOPE } from './names.js';
 import { isSampled, samplingOf } from './sampling.js';
 import type { FinishedSpan, Tracing } from './spans.js';
 
-type Environment = Readonly<Record<string, string | undefined>>;
 type ReadableSpan = Parameters<OTLPTraceExporter['export']>[0][number];
 
 /** Whether the environment asks for traces. */
-export function wantsTraces(env: Environment): boolean {
-  const set = (name: string): boolean => (env[name] ?? '').trim() !== '';
-  if (/^true$/i.test(env['OTEL_SDK_DISABLED'] ?? '') || env['OTEL_TRACES_EXPORTER'] === 'none') return false;
-  return set('OTEL_EXPORTER_OTLP_ENDPOINT') || set('OTEL_EXPORTER_OTLP_TRACES_ENDPOINT');
-}
+export const wantsTraces = (env: Environment): boolean => exportsTo(env, 'TRACES');
 
 export interface TracingOptions {
   readonly version: string;
   readonly samplePercent: number;
   readonly exportErrors: boolean;
   readonly env: Environment;
+  readonly log: Log;
 }
 
 export interface OtlpTracing extends Tracing {
@@ -30,14 +29,12 @@ export interface OtlpTracing extends Tracing {
   close(): Promise<void>;
 }
 
-/** Milliseconds for the last spans when the gateway stops. */
-const LAST_EXPORT = 2_000;
-
 export async function startTracing({
   version,
   samplePercent,
   exportErrors,
   env,
+  log,
 }: TracingOptions): Promise<OtlpTracing> {
   const sampling = samplingOf(env, samplePercent);
   const [api, exporters] = await Promise.all([
@@ -45,9 +42,9 @@ export async function startTracing({
     import('@opentelemetry/exporter-trace-otlp-proto'),
   ]);
   const resource = resourceOf(env, version);
-  const queue = new SpanQueue(new exporters.OTLPTraceExporter(), positive(env['OTEL_BSP_SCHEDULE_DELAY']) ?? DELAY);
   const scope = { name: SCOPE, version };
   const { SpanKind, SpanStatusCode, TraceFlags, createTraceState } = api;
+  const kinds = { server: SpanKind.SERVER, client: SpanKind.CLIENT, internal: SpanKind.INTERNAL } as const;
 
   const readable = (span: FinishedSpan): ReadableSpan => {
     const { name, traceId, spanId, state, parent, attributes, error } = span;
@@ -63,7 +60,7 @@ export async function startTracing({
     const endTime = hrTime(span.ended);
     return {
       name,
-      kind: span.kind === 'server' ? SpanKind.SERVER : SpanKind.CLIENT,
+      kind: kinds[span.kind],
       spanContext: () => own,
       ...(parent !== undefined && { parentSpanContext: contextOf(traceId, parent, span.remoteParent) }),
       startTime,
@@ -81,10 +78,13 @@ export async function startTracing({
       droppedLinksCount: 0,
     };
   };
+  const exporter = new exporters.OTLPTraceExporter();
+  const delay = positive(env['OTEL_BSP_SCHEDULE_DELAY']) ?? DELAY;
+  const queue = new SpanQueue(exporter, readable, delay, log);
   return {
     exportErrors,
     sampled: (traceId, parentSampled) => isSampled(sampling, traceId, parentSampled),
-    finished: (span) => queue.add(readable(span)),
+    finished: (span) => queue.add(span),
     close: async () => {
       let timer: NodeJS.Timeout | undefined;
       const late = new Promise<void>((resolve) => {
@@ -109,21 +109,31 @@ const DELAY = 5_000;
 const MOST_SENT = 512;
 const MOST_WAITING = 2_048;
 
-const positive = (text: string | undefined): number | undefined => (Number(text) > 0 ? Number(text) : undefined);
-
 /** Spans that wait for the exporter. A collector that is slow or away costs spans, never memory or time of calls. */
 class SpanQueue {
-  private waiting: ReadableSpan[] = [];
+  private waiting: FinishedSpan[] = [];
   private timer: NodeJS.Timeout | undefined;
   private sending: Promise<void> | undefined;
+  /** Spans that were lost since the last export that succeeded. */
+  private lost = 0;
+  private away = false;
+  private readonly throttled: ThrottledLog;
 
   constructor(
     private readonly exporter: OTLPTraceExporter,
+    /** Applied when the span is sent: the form of the exporter takes several times the memory. */
+    private readonly readable: (span: FinishedSpan) => ReadableSpan,
     private readonly delay: number,
-  ) {}
+    private readonly log: Log,
+  ) {
+    this.throttled = new ThrottledLog(log);
+  }
 
-  add(span: ReadableSpan): void {
-    if (this.waiting.length >= MOST_WAITING) return;
+  add(span: FinishedSpan): void {
+    if (this.waiting.length >= MOST_WAITING) {
+      this.lost++;
+      return;
+    }
     this.waiting.push(span);
     if (this.waiting.length >= MOST_SENT) this.send();
     else this.timer ??= setTimeout(() => this.send(), this.delay).unref();
@@ -133,12 +143,30 @@ class SpanQueue {
     clearTimeout(this.timer);
     this.timer = undefined;
     if (this.sending || this.waiting.length === 0) return;
-    const batch = this.waiting.splice(0, MOST_SENT);
-    this.sending = new Promise<void>((done) => this.exporter.export(batch, () => done())).finally(() => {
+    const batch = this.waiting.splice(0, MOST_SENT).map(this.readable);
+    this.sending = this.exported(batch).finally(() => {
       this.sending = undefined;
       if (this.waiting.length >= MOST_SENT) this.send();
       else if (this.waiting.length > 0) this.timer ??= setTimeout(() => this.send(), this.delay).unref();
     });
+  }
+
+  private async exported(batch: ReadableSpan[]): Promise<void> {
+    const error = await new Promise<unknown>((done) =>
+      this.exporter.export(batch, ({ code, error: reason }) => done(code === 0 ? undefined : (reason ?? 'unknown'))),
+    ).catch((reason: unknown) => reason ?? 'unknown');
+    // Once per outage. The message of the transport could contain the answer of the collector.
+    if (error === undefined) {
+      if (this.lost > 0)
+        this.throttled.warn('lost', { spans: this.lost }, 'lost spans, because the collector was away or slow');
+      this.lost = 0;
+      this.away = false;
+      return;
+    }
+    const { code } = error as { code?: unknown };
+    if (!this.away) this.log.warn({ code }, 'failed to export traces over OTLP; spans are lost until it succeeds');
+    this.away = true;
+    this.lost += batch.length;
   }
 
   /** Sends all spans that wait. */
@@ -148,34 +176,5 @@ class SpanQueue {
       await this.sending;
     }
     await this.exporter.shutdown();
-  }
-}
-
-/** The attributes of the process: those of `OTEL_RESOURCE_ATTRIBUTES` and `OTEL_SERVICE_NAME` win. */
-function resourceOf(env: Environment, version: string): ReadableSpan['resource'] {
-  const given = (env['OTEL_RESOURCE_ATTRIBUTES'] ?? '').split(',').flatMap((pair): [string, string][] => {
-    const at = pair.indexOf('=');
-    return at > 0 ? [[pair.slice(0, at).trim(), decoded(pair.slice(at + 1).trim())]] : [];
-  });
-  const name = env['OTEL_SERVICE_NAME']?.trim();
-  const attributes: Attributes = {
-    'service.name': 'parley',
-    'service.version': version,
-    ...Object.fromEntries(given),
-    ...(name !== undefined && name !== '' && { 'service.name': name }),
-  };
-  const resource: ReadableSpan['resource'] = {
-    attributes,
-    merge: () => resource,
-    getRawAttributes: () => Object.entries(attributes),
-  };
-  return resource;
-}
-
-function decoded(text: string): string {
-  try {
-    return decodeURIComponent(text);
-  } catch {
-    return text;
   }
 }

@@ -3,7 +3,7 @@ import { randomFillSync } from 'node:crypto';
 /** A span that has ended. Times are those of `performance.now()`. */
 export interface FinishedSpan {
   readonly name: string;
-  readonly kind: 'server' | 'client';
+  readonly kind: 'server' | 'client' | 'internal';
   readonly traceId: string;
   readonly spanId: string;
   readonly state: string | undefined;
@@ -27,19 +27,20 @@ export interface Tracing {
   finished(span: FinishedSpan): void;
 }
 
-const POOL = Buffer.alloc(4_096);
-let at = POOL.length;
+/** Small, because an id that is kept keeps the text of the whole pool. */
+const POOL = Buffer.alloc(1_024);
+let digits = '';
+let at = 0;
 
-/** Random hexadecimal digits. Filling a pool costs less than one system call per id. */
-function digits(bytes: number): string {
-  if (at + bytes > POOL.length) {
-    randomFillSync(POOL);
+/** Random hexadecimal digits. An id is a part of a longer text: that costs less than a conversion per id. */
+function randomDigits(count: number): string {
+  if (at + count > digits.length) {
+    digits = randomFillSync(POOL).toString('hex');
     at = 0;
   }
-  const text = POOL.toString('hex', at, at + bytes);
-  at += bytes;
-  return text;
+  at += count;
+  return digits.slice(at - count, at);
 }
 
-export const newTraceId = (): string => digits(16);
-export const newSpanId = (): string => digits(8);
+export const newTraceId = (): string => randomDigits(32);
+export const newSpanId = (): string => randomDigits(16);

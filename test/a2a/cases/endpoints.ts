@@ -233,13 +233,22 @@ export const ENDPOINTS: readonly Case[] = [
     assert.match(front.text, /\.echo"/, 'the front card has the skills of the agents');
   }),
   endpoint('both gRPC services have the same address', ['S-73'], async (cell) => {
-    const card = await ask(`${base(cell)}/.well-known/agent-card.json`, { headers: ONE });
-    const offered = card.body['supportedInterfaces'] as {
-      url: string;
-      protocolBinding: string;
-      protocolVersion: string;
-    }[];
-    const grpc = offered.filter(({ protocolBinding }) => protocolBinding === 'GRPC');
+    const offered = async (url: string): Promise<{ url: string; protocolVersion: string }[]> => {
+      const card = await ask(`${url}/.well-known/agent-card.json`, { headers: ONE });
+      const all = card.body['supportedInterfaces'] as {
+        url: string;
+        protocolBinding: string;
+        protocolVersion: string;
+      }[];
+      return all.filter(({ protocolBinding }) => protocolBinding === 'GRPC');
+    };
+    // 0.3 has no tenant, so its service belongs to the routing agent.
+    const own = await offered(base(cell));
+    assert.deepEqual(
+      own.map(({ protocolVersion }) => protocolVersion),
+      ['1.0'],
+    );
+    const grpc = await offered(`${cell.testbed.gateway.url}/a2a`);
     assert.deepEqual(grpc.map(({ protocolVersion }) => protocolVersion).sort(), ['0.3', '1.0']);
     assert.equal(new Set(grpc.map(({ url }) => url)).size, 1);
     assert.match(grpc[0]!.url, /^127\.0\.0\.1:\d+$/);

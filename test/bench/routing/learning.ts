@@ -19,14 +19,14 @@ export interface LearnedRow extends Row {
  * `callers` share the outcomes. With one caller, that caller searches: it has learned from its own calls. With several,
  * a caller without calls of its own searches.
  */
-export function measureLearned(
+export async function measureLearned(
   set: RoutingSet,
   index: SearchIndex,
   seen: readonly Query[],
   queries: readonly Query[],
   callers: number,
   confirmations: number,
-): LearnedRow {
+): Promise<LearnedRow> {
   const learning = new Learning({ confirmations });
   const owners = new Map(set.tools.map(({ id, server }) => [id, server ?? '']));
   for (const [number, { query, relevant }] of spread(seen).entries()) {
@@ -40,7 +40,7 @@ export function measureLearned(
   const searcher = callers === 1 ? 'caller-0' : 'newcomer';
   const label = `${set.name}, ${Math.min(seen.length, OUTCOMES)} seen, ${callers} caller${callers === 1 ? '' : `s, ${confirmations} agree`}`;
   return {
-    ...measure(label, queries, byWords(index, learning.for(searcher))),
+    ...(await measure(label, queries, byWords(index, learning.for(searcher)))),
     weights: `terms ${terms}, votes ${votes}`,
   };
 }

@@ -5,6 +5,7 @@ import { SearchIndex } from '../../../src/core/search/search-index.js';
 import type { LearnedScores } from '../../../src/core/search/tool-key.js';
 import { type Metrics, meanOf, metricsOf, percentile } from './metrics.js';
 import { documentsOf, type Query, type RoutingSet } from './sets.js';
+import type { SetVectors } from './vectors.js';
 
 export interface Row {
   readonly label: string;
@@ -21,21 +22,23 @@ export function indexOf(set: RoutingSet): SearchIndex {
   return index;
 }
 
-export function measure(
+export async function measure(
   label: string,
   queries: readonly Query[],
-  rank: (query: Query) => readonly string[],
+  rank: (query: Query) => readonly string[] | Promise<readonly string[]>,
   slots: (query: Query) => readonly (readonly string[])[] = ({ relevant }) => relevant,
-): Row {
+): Promise<Row> {
   // Compiled code serves a running gateway: the first queries only warm up.
-  for (const query of queries.slice(0, 100)) rank(query);
+  for (const query of queries.slice(0, 100)) await rank(query);
   const times: number[] = [];
-  const metrics = queries.map((query) => {
+  const metrics: Metrics[] = [];
+  for (const query of queries) {
     const began = performance.now();
-    const ranked = rank(query);
+    const given = rank(query);
+    const ranked = given instanceof Promise ? await given : given;
     times.push(performance.now() - began);
-    return metricsOf(ranked, slots(query));
-  });
+    metrics.push(metricsOf(ranked, slots(query)));
+  }
   return {
     label,
     queries: queries.length,
@@ -49,6 +52,13 @@ export const byWords =
   (index: SearchIndex, learned?: LearnedScores) =>
   ({ query }: Query): string[] =>
     index.search(query, { limit: 10, learned }).map(({ name }) => name);
+
+export const byVectors =
+  (index: SearchIndex, vectors: SetVectors, learned?: LearnedScores) =>
+  async ({ query }: Query): Promise<string[]> => {
+    const similar = await vectors.similar(query);
+    return index.search(query, { limit: 10, learned, similar }).map(({ name }) => name);
+  };
 
 /** Four characters of JSON are about one token. */
 const tokens = (value: unknown): number => JSON.stringify(value).length / 4;

@@ -1,7 +1,7 @@
 import type { AgentCard, AgentSkill } from '../../../protocol/a2a/model.js';
 import type { JsonObject, JsonValue } from '../../../protocol/jsonrpc/raw.js';
 import type { Caller } from '../../caller.js';
-import { Ranking } from '../routing/ranking.js';
+import { Ranking } from './card-ranking.js';
 import type { Cards } from './published-cards.js';
 
 export interface AgentCatalogQuery {

@@ -57,7 +57,7 @@ describe('the card of an agent', () => {
     expect(JSON.stringify(await cardsOf([planner]).agent(nobody, 'planner'))).not.toMatch(/10\.1\.2\.3|X-Internal/);
   });
 
-  test('S-3, G-1: gRPC is declared while it is served, with the agent as tenant if the version has tenants', async () => {
+  test('S-3, G-1: gRPC is declared while it is served, for one agent only in versions that name it as tenant', async () => {
     const cards = cardsOf([planner], { grpc: () => 'gw.example.com:4601' });
     const of = async (agent?: string) =>
       (agent === undefined
@@ -66,7 +66,6 @@ describe('the card of an agent', () => {
       ).supportedInterfaces.filter(({ protocolBinding }) => protocolBinding === 'GRPC');
     expect(await of('planner')).toEqual([
       { url: 'gw.example.com:4601', protocolBinding: 'GRPC', protocolVersion: '1.0', tenant: 'planner' },
-      { url: 'gw.example.com:4601', protocolBinding: 'GRPC', protocolVersion: '0.3' },
     ]);
     expect(await of()).toEqual([
       { url: 'gw.example.com:4601', protocolBinding: 'GRPC', protocolVersion: '1.0' },
@@ -74,7 +73,7 @@ describe('the card of an agent', () => {
     ]);
   });
 
-  test('G-12: capabilities are those of the gateway; extensions are those that pass it and its own', async () => {
+  test('G-12 S1-44: capabilities are those of the gateway; extensions are those that pass it and its own', async () => {
     const cards = cardsOf([planner]);
     const { capabilities } = await cards.agent(nobody, 'planner');
     expect(capabilities).toMatchObject({ streaming: true, pushNotifications: true });

@@ -273,8 +273,9 @@ export class Cards {
     return DECLARED_VERSIONS.flatMap(({ version: protocolVersion, tenants }): AgentInterface[] => {
       const overHttp = HTTP_BINDINGS.map((protocolBinding) => ({ url, protocolBinding, protocolVersion }));
       if (grpc === undefined) return overHttp;
-      // In a version without tenants, metadata names the agent; otherwise the routing agent chooses one.
-      const tenant = agent === undefined || !tenants ? {} : { tenant: agent };
+      // The routing agent answers at this address if no tenant names another one.
+      if (agent !== undefined && !tenants) return overHttp;
+      const tenant = agent === undefined ? {} : { tenant: agent };
       return [...overHttp, { url: grpc, protocolBinding: 'GRPC', protocolVersion, ...tenant }];
     });
   }

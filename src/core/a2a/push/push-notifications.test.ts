@@ -52,7 +52,7 @@ beforeEach(() => {
 const create = (config: TaskPushNotificationConfig) => pushes.create(ALICE, KEY, config, '1.0');
 
 describe('configurations', () => {
-  test('S-50: all four operations, and configurations in messages, are refused if push is disabled', async () => {
+  test('S-50 S1-44: all four operations, and configurations in messages, are refused if push is disabled', async () => {
     const off = new PushNotifications({ ...parts(), enabled: false });
     const refused = { reason: 'push_not_supported' };
     expect(() => off.check({ url: URL_1 })).toThrow(expect.objectContaining(refused));
@@ -183,6 +183,26 @@ describe('notifications', () => {
       ...Array(3).fill('https://other.example'),
     ]);
     expect(await pushes.notifications(record, [])).toEqual([]);
+  });
+
+  test('each event may be changed or dropped before it is queued, and the task with it', async () => {
+    const told: TaskKey[] = [];
+    const changing = new PushNotifications({
+      ...parts(),
+      pass: async (key, given) => {
+        told.push(key);
+        if (given.statusUpdate?.status.state === 'TASK_STATE_COMPLETED') return undefined;
+        return { ...given, ...(given.task && { task: { ...given.task, metadata: { changed: true } } }) };
+      },
+    });
+    await changing.create(ALICE, KEY, { url: URL_1, id: 'v0' }, '0.1');
+    const events = (['TASK_STATE_WORKING', 'TASK_STATE_COMPLETED'] as const).map((state, seq) => ({
+      ...{ seq, event: event(state) },
+    }));
+    const queued = await changing.notifications(record, events);
+    expect(queued).toHaveLength(1);
+    expect(JSON.parse((queued[0]!.value as QueuedPush).body)).toMatchObject({ id: 't1', metadata: { changed: true } });
+    expect(told[0]).toEqual(KEY);
   });
 
   test('S-54: each has the dialect of its configuration', async () => {

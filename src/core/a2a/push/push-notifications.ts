@@ -4,6 +4,7 @@ import type {
   ListPushConfigsRequest,
   ListPushConfigsResponse,
   PushConfigRequest,
+  StreamResponse,
   TaskPushNotificationConfig,
 } from '../../../protocol/a2a/model.js';
 import { ProtocolError } from '../../../protocol/errors.js';
@@ -32,6 +33,8 @@ export interface PushNotificationsOptions {
   revoked?(credential: CredentialRef): Promise<boolean>;
   /** The most configurations of one task. */
   readonly limit: number;
+  /** Changes or drops an event before it is queued; undefined if nothing does. Never rejects. */
+  readonly pass?: ((task: TaskKey, event: StreamResponse) => Promise<StreamResponse | undefined>) | undefined;
   /** False if the gateway sends no notifications (S-50). */
   readonly enabled?: boolean;
 }
@@ -181,14 +184,22 @@ export class PushNotifications {
   async notifications(record: TaskRecord, events: readonly NumberedEvent[]): Promise<QueuedNotification[]> {
     if (this.options.enabled === false || events.length === 0) return [];
     const queued: QueuedNotification[] = [];
-    const task = outwardTask(record.task);
-    for (const push of await this.options.records.pushes(keyOf(record))) {
-      if (push.disabled) continue;
+    const pushes = (await this.options.records.pushes(keyOf(record))).filter(({ disabled }) => !disabled);
+    if (pushes.length === 0) return [];
+    const task = (await this.passed(record, { task: outwardTask(record.task) }))?.task;
+    // Without the task a dialect cannot write any notification about it.
+    if (!task) return [];
+    const shown: NumberedEvent[] = [];
+    for (const { seq, event } of events) {
+      const passed = await this.passed(record, outwardEvent(event));
+      if (passed) shown.push({ seq, event: passed });
+    }
+    for (const push of pushes) {
       const registration = registrationOf(push);
       const lane = laneOf(record, push.config.id, registration);
       const writer = this.options.dialect(push.dialect);
-      for (const { seq, event } of events) {
-        const { body, contentType } = writer.writeNotification(outwardEvent(event), task);
+      for (const { seq, event } of shown) {
+        const { body, contentType } = writer.writeNotification(event, task);
         const value: QueuedPush = {
           agent: record.agent,
           owner: record.owner,
@@ -204,6 +215,10 @@ export class PushNotifications {
       }
     }
     return queued;
+  }
+
+  private async passed(record: TaskKey, event: StreamResponse): Promise<StreamResponse | undefined> {
+    return this.options.pass ? this.options.pass(keyOf(record), event) : event;
   }
 
   /** Called before every attempt, so that nothing is delivered after a delete or a revocation. */

@@ -12,11 +12,13 @@ import type {
 import { ROUTE } from '../../../protocol/a2a/model.js';
 import type { JsonObject } from '../../../protocol/jsonrpc/raw.js';
 import { Cancellation } from '../../caller.js';
+import { seeded } from '../../replica-choice/random.js';
 import type { Passed } from '../agent.js';
 import type { CardsOptions } from '../cards/published-cards.js';
 import type { AgentAnswer, AgentCall } from '../gateway.js';
 import type { TaskRecord } from '../tasks/task-records.js';
-import { ROUTING_AGENT, routeNote, withRoute, withRouteNote } from './agent-router.js';
+import { ROUTING_AGENT, routeNote, tracedRoute, withRoute, withRouteNote } from './agent-router.js';
+import { EqualSkills } from './equal-skills.js';
 import { buildRouter } from './routing-question.js';
 
 const ann = callerNamed('ann');
@@ -101,13 +103,14 @@ const callOf = (value: JsonObject, operation: Operation = 'SendMessage'): AgentC
   exchange: { cancellation: new Cancellation(), extensions: [], forward: {} },
 });
 
-function stand(agents = [weather, travel, sums], more: Partial<CardsOptions> = {}) {
+function stand(agents = [weather, travel, sums], more: Partial<CardsOptions> = {}, equalSkills?: EqualSkills) {
   const records = new Records();
   const handed: AgentCall[] = [];
   const answers: SendMessageResponse[] = [];
   const router = buildRouter({
     cards: cardsOf(agents, more),
     records,
+    ...(equalSkills && { equalSkills }),
     gateway: () => ({
       handle: async (_, call): Promise<AgentAnswer> => {
         handed.push(call);
@@ -129,6 +132,39 @@ describe('routing on the shared endpoint (G-4)', () => {
     expect(await route({ id: 't1' }, 'GetTask')).toEqual(expected);
     expect(await route({ id: 't1' }, 'CancelTask')).toEqual(expected);
     expect(await route({ taskId: 't1', id: 'p1' }, 'GetTaskPushNotificationConfig')).toEqual(expected);
+  });
+
+  test('messages for a skill that several agents have go to all of them; a context stays with its agent', async () => {
+    const twin = new StaticAgent('weather-2', weather.card);
+    const { records, route } = stand(
+      [weather, twin, travel],
+      {},
+      new EqualSkills({ objective: 100, random: seeded(1) }),
+    );
+    const agents = new Set<string>();
+    for (let turn = 0; turn < 60; turn += 1) {
+      const decision = await route(message('will it rain in Oslo?'));
+      if (decision.kind !== 'agent') throw new Error('no agent was chosen');
+      agents.add(decision.agent);
+      expect(decision.skillId).toBe(`${decision.agent}.forecast`);
+      await decision.choice!.run(async () => ({ kind: 'result', result: { value: {} } }));
+    }
+    expect([...agents].sort()).toEqual(['weather', 'weather-2']);
+    records.add('weather-2', 't1', 'c1');
+    expect(await route(message('and tomorrow, will it rain?', { contextId: 'c1' }))).toEqual({
+      ...{ kind: 'agent', agent: 'weather-2', why: 'context' },
+    });
+    // Agents with different skills of the same id are no twins.
+    await expect(route(message('x', { metadata: { [ROUTE]: { skillId: 'forecast' } } }))).rejects.toMatchObject({
+      reason: 'invalid_params',
+    });
+    const pair = stand([weather, twin], {}, new EqualSkills({ objective: 100, random: seeded(1) }));
+    expect(await pair.route(message('will it rain in Oslo?'))).toMatchObject({ why: 'match' });
+    // Both agents have all of the skills, so the client is not asked.
+    expect(await pair.route(message('xyzzy'))).toMatchObject({ kind: 'agent', why: 'only' });
+    expect(await pair.route(message('x', { metadata: { [ROUTE]: { skillId: 'forecast' } } }))).toMatchObject({
+      why: 'hint',
+    });
   });
 
   test('S-26: an unknown task, or a task of another caller, is not found', async () => {
@@ -203,9 +239,65 @@ describe('routing on the shared endpoint (G-4)', () => {
       agent: 'weather',
       why: 'match',
       skillId: 'weather.forecast',
+      reasons: { matched: ['rain'] },
     });
     expect(await route(message('book me a hotel in Rome'))).toMatchObject({ skillId: 'travel.book' });
     expect(await route(message([{ data: { task: 'solve equation' } }]))).toMatchObject({ kind: 'agent' });
+  });
+
+  test('words of any request and stuffed skills decide nothing', async () => {
+    const { route } = stand();
+    expect(await route(message('Please tell me something'))).toMatchObject({
+      kind: 'ask',
+      reasons: { unsure: 'no_match', matched: [] },
+    });
+    const greedy = new StaticAgent(
+      'greedy',
+      cardOf('Greedy', {
+        skills: [{ id: 'all', name: 'All', description: 'rain hotels equations '.repeat(100), tags: ['everything'] }],
+      }),
+    );
+    expect(await stand([greedy, weather, sums]).route(message('will it rain?'))).toMatchObject({ agent: 'weather' });
+  });
+
+  test('a message whose needs fit different agents is asked about, with the agent of each need', async () => {
+    const { route } = stand();
+    const text = 'Book two flights to Rome for Monday. Then tell me whether it will rain in Rome on Monday.';
+    const decision = await route(message(text));
+    expect(decision).toMatchObject({ kind: 'ask', reasons: { unsure: 'several' } });
+    expect(decision.reasons?.needs?.map(({ agent }) => agent)).toEqual(['travel', 'weather']);
+    const needs = decision.kind === 'ask' ? decision.candidates.map((each) => [each.agent, each.needs?.length]) : [];
+    expect(needs).toEqual(
+      expect.arrayContaining([
+        ['travel', 1],
+        ['weather', 1],
+        ['sums', undefined],
+      ]),
+    );
+    const one = 'Book two flights to Rome for Monday. Then book a hotel near the airport of Rome.';
+    expect(await route(message(one))).toMatchObject({ agent: 'travel', reasons: { needs: [{}, {}] } });
+  });
+
+  test('two different agents that match almost equally are asked about', async () => {
+    const skill = (id: string, description: string) =>
+      cardOf(id, { skills: [{ id, name: id, description, tags: [] }] });
+    const north = new StaticAgent('north', skill('Fjords', 'Plans walks along fjords'));
+    const south = new StaticAgent('south', skill('Beaches', 'Plans walks along beaches'));
+    const decision = await stand([north, south, sums]).route(message('plan walks for us'));
+    expect(decision).toMatchObject({ kind: 'ask', reasons: { unsure: 'close', matched: ['plan', 'walk'] } });
+    expect(await stand([north, south, sums]).route(message('plan walks on beaches'))).toMatchObject({
+      agent: 'south',
+      reasons: { next: { agent: 'north' } },
+    });
+  });
+
+  test('the index follows a changed card and shows no agent that the caller does not see', async () => {
+    const changing = new StaticAgent('changing', weather.card);
+    const made = stand([changing, travel, sums], { admission: showing({ ann: ['changing', 'travel'] }) });
+    expect(await made.route(message('will it rain?'))).toMatchObject({ agent: 'changing' });
+    expect(await made.route(message('solve equations'))).toMatchObject({ kind: 'ask' });
+    changing.card = sums.card;
+    expect(await made.route(message('solve equations'))).toMatchObject({ agent: 'changing' });
   });
 
   test('agents that do not accept the parts are excluded; if none does, the error says so', async () => {
@@ -279,6 +371,17 @@ describe('routing on the shared endpoint (G-4)', () => {
       result: { value: { task: withRoute(task, decision) } },
     });
     expect(routeNote({ kind: 'ask', candidates: [] })).toEqual({ agent: null, why: 'ask' });
+    const reasons = { unsure: 'close', matched: ['plan'], next: { agent: 'sums', score: 0.95 } } as const;
+    const asked = { kind: 'ask', candidates: [], reasons } as const;
+    const question = { ...task, metadata: { [ROUTE]: { agent: null, why: 'ask', candidates: ['sums'] } } };
+    expect(withRoute(question, asked).metadata[ROUTE]).toEqual({
+      agent: null,
+      why: 'ask',
+      candidates: ['sums'],
+      reasons,
+    });
+    // The trace has no words of the message.
+    expect(tracedRoute(asked)).toEqual({ why: 'ask', unsure: 'close', next: { agent: 'sums', score: 0.95 } });
   });
 });
 

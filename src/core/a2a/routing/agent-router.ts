@@ -1,5 +1,4 @@
 import {
-  type AgentSkill,
   type Message,
   type Part,
   ROUTE,
@@ -9,14 +8,17 @@ import {
 import { ProtocolError } from '../../../protocol/errors.js';
 import { isObject, type JsonObject, type JsonValue } from '../../../protocol/jsonrpc/raw.js';
 import { unknownAgent } from '../../admission.js';
+import type { CallNotes } from '../../audit-trail.js';
 import type { Caller } from '../../caller.js';
 import type { Agent, Events, Passed } from '../agent.js';
 import { plainLine } from '../cards/card-text.js';
 import type { Cards } from '../cards/published-cards.js';
 import type { AgentAnswer, AgentCall } from '../gateway.js';
 import type { AgentRecords } from '../tasks/task-records.js';
+import type { EqualSkills, SkillChoice } from './equal-skills.js';
 import { accepts, modeOf } from './media-modes.js';
-import { type Passage, type Ranked, Ranking } from './ranking.js';
+import { isEqual, twinsOf, withoutTwins } from './skill-equality.js';
+import { type AgentRanking, type RankableSkill, type RankedNeed, SkillRanking } from './skill-ranking.js';
 
 /** The name of the routing agent in task records. No configured agent can have it. */
 export const ROUTING_AGENT = '';
@@ -28,6 +30,20 @@ export interface Candidate {
   readonly description: string;
   /** The best-matching skill, by its id on the routing agent's card. */
   readonly skillId?: string;
+  /** The parts of the message that this agent fits best, if the parts fit different agents. */
+  readonly needs?: readonly string[];
+}
+
+/** Why the words of a message decided, or did not. */
+export interface RouteReasons {
+  /** Why the routing agent asks: no skill matches, two agents match almost equally, or the needs fit different agents. */
+  readonly unsure?: 'no_match' | 'close' | 'several';
+  /** The terms of the message that the best skill has. */
+  readonly matched: readonly string[];
+  /** The next best agent, with its score relative to the best. */
+  readonly next?: { readonly agent: string; readonly score: number };
+  /** The needs of a message with several. */
+  readonly needs?: readonly RankedNeed[];
 }
 
 /** The rule of G-4 that decided, in order. */
@@ -38,8 +54,16 @@ export type RouteWhy = 'task' | 'context' | 'reference' | 'hint' | 'tenant' | 'o
  * question. `ask` means that no agent fits well enough, so the routing agent asks the client.
  */
 export type RouteDecision =
-  | { readonly kind: 'agent'; readonly agent: string; readonly why: RouteWhy; readonly skillId?: string }
-  | { readonly kind: 'ask'; readonly candidates: readonly Candidate[] };
+  | {
+      readonly kind: 'agent';
+      readonly agent: string;
+      readonly why: RouteWhy;
+      readonly skillId?: string;
+      /** Set if several agents have the skill: learns from the outcome. */
+      readonly choice?: SkillChoice;
+      readonly reasons?: RouteReasons;
+    }
+  | { readonly kind: 'ask'; readonly candidates: readonly Candidate[]; readonly reasons?: RouteReasons };
 
 /** Chooses the agent for a call that names none. */
 export interface MessageRouter {
@@ -57,13 +81,19 @@ export interface AgentRouterOptions {
   readonly routingAgent: Agent;
   /** The lowest score of an accepted match. One shared word that few skills have scores higher than the default. */
   readonly threshold?: number;
+  /** Chooses among agents with equal skills; without it, the first of them gets every message. */
+  readonly equalSkills?: EqualSkills | undefined;
 }
 
-const THRESHOLD = 0.4;
+const THRESHOLD = 0.25;
 const MOST_CANDIDATES = 10;
+/** Another agent with this share of the best score is too close for a decision. */
+const CLOSE = 0.9;
 
 /** Routing by G-4: agent of the task, agent of the context, hint of the caller, media types, best match of words. */
 export class AgentRouter implements MessageRouter {
+  private readonly ranking = new SkillRanking();
+
   constructor(private readonly options: AgentRouterOptions) {}
 
   get routingAgent(): Agent {
@@ -79,14 +109,23 @@ export class AgentRouter implements MessageRouter {
     if (owner !== undefined) return { kind: 'agent', agent: owner, why: 'task' };
     // A new task may have an id that the client chose; `MessagePreparer` decides whether the client may do so.
     if (!message) throw new ProtocolError('task_not_found', `Task not found: "${taskId ?? ''}"`);
-    return (await this.byContext(caller, message)) ?? this.find(caller, request, message, wish);
+    return (await this.byContext(caller, message)) ?? this.find(caller, call, message, wish);
   }
 
   /** The agents that may fit a message, best first. */
   async candidates(caller: Caller, request: JsonObject): Promise<Candidate[]> {
     const message = messageOf(request);
-    const all = await this.fitting(caller, request, message);
-    return agentsOf(rank(all, message)).slice(0, MOST_CANDIDATES);
+    const found = await this.fitting(caller, request, message);
+    return candidatesOf(found.fitting, this.rank(found, message));
+  }
+
+  private rank({ all, fitting }: Fitting, message: Message | undefined): AgentRanking {
+    const words = (message?.parts ?? []).map(wordsIn).join(' ').slice(0, MOST_TEXT);
+    return this.ranking.rank(all, fitting, words, this.threshold);
+  }
+
+  private get threshold(): number {
+    return this.options.threshold ?? THRESHOLD;
   }
 
   /** The agent of a task. If several agents have a task of this id, the caller must name the agent (G-5). */
@@ -131,25 +170,34 @@ export class AgentRouter implements MessageRouter {
     return named.filter((agent) => agent === ROUTING_AGENT || visible.includes(agent));
   }
 
-  private async find(caller: Caller, request: JsonObject, message: Message, wish: Wish): Promise<RouteDecision> {
-    const wished = await this.wished(caller, wish);
+  private async find(caller: Caller, call: AgentCall, message: Message, wish: Wish): Promise<RouteDecision> {
+    const request = call.request.value;
+    const wished = await this.wished(caller, call, wish);
     if (wished) return wished;
-    const ranked = rank(await this.fitting(caller, request, message), message);
-    const agents = agentsOf(ranked);
-    const [only] = agents;
-    if (only && agents.length === 1) return { kind: 'agent', agent: only.agent, why: 'only' };
-    const [best] = ranked;
-    if (best && best.score >= (this.options.threshold ?? THRESHOLD)) {
-      return { kind: 'agent', agent: best.key.agent, why: 'match', skillId: best.key.skillId };
-    }
-    return { kind: 'ask', candidates: agents.slice(0, MOST_CANDIDATES) };
+    const { all, fitting } = await this.fitting(caller, request, message);
+    const names = new Set(fitting.map(({ agent }) => agent));
+    const [only] = names;
+    if (only !== undefined && names.size === 1) return { kind: 'agent', agent: only, why: 'only' };
+    // Equal skills count once: otherwise their words would look common, and no skill would match well.
+    const different = this.options.equalSkills ? withoutTwins(fitting) : fitting;
+    const ranking = this.rank({ all, fitting: different }, message);
+    const reasons = reasonsOf(ranking, this.threshold);
+    const [ranked] = ranking.agents;
+    const best = different.find(({ agent, skillId }) => agent === ranked?.agent && skillId === ranked.skillId);
+    if (best && reasons.unsure === undefined) return { ...this.among(fitting, best, 'match', call), reasons };
+    // Every agent has all of the skills, so there is nothing to ask.
+    const first = best ?? different[0];
+    const same = new Set(different.map(({ agent }) => agent)).size === 1;
+    if (first && same && fitting.every((choice) => twinsOf(choice, fitting).length === names.size))
+      return this.among(fitting, first, 'only', call);
+    return { kind: 'ask', candidates: candidatesOf(different, ranking), reasons };
   }
 
   /**
    * The agent that the caller names: by agent, by tenant, by a skill id of the routing agent's card, or by a skill id
    * that only one agent has.
    */
-  private async wished(caller: Caller, wish: Wish): Promise<RouteDecision | undefined> {
+  private async wished(caller: Caller, call: AgentCall, wish: Wish): Promise<RouteDecision | undefined> {
     const named = wish.agent ?? wish.tenant;
     if (named !== undefined) {
       if (!(await this.options.cards.visible(caller)).includes(named)) throw unknownAgent(named);
@@ -162,25 +210,37 @@ export class AgentRouter implements MessageRouter {
     const having = all.filter((choice) => choice.skillId === skillId);
     const found = having.length > 0 ? having : all.filter((choice) => choice.ownId === skillId);
     const owners = [...new Set(found.map(({ agent }) => agent))];
-    const [agent] = owners;
-    if (agent === undefined) {
+    const [first] = found;
+    if (first === undefined) {
       throw new ProtocolError('invalid_params', `No agent of this gateway has a skill "${skillId}"`, {
         outcome: 'not_executed',
       });
     }
-    if (owners.length > 1) {
+    if (owners.length > 1 && found.some((choice) => !isEqual(choice, first))) {
       throw new ProtocolError('invalid_params', `Several agents have a skill "${skillId}"; name the agent too`, {
         outcome: 'not_executed',
         data: { candidates: found.map((choice) => choice.skillId) },
       });
     }
-    return { kind: 'agent', agent, why: 'hint', skillId: found[0]!.skillId };
+    const up = found.filter(({ down }) => !down);
+    return this.among(up.length > 0 ? up : found, up[0] ?? first, 'hint', call);
+  }
+
+  /** The agent of a skill, or one of those with an equal skill. */
+  private among(choices: readonly Choice[], best: Choice, why: RouteWhy, call: AgentCall): RouteDecision {
+    const { equalSkills } = this.options;
+    const equal = equalSkills ? twinsOf(best, choices) : [];
+    const agents = [...new Set(equal.map(({ agent }) => agent))];
+    if (!equalSkills || agents.length < 2) return { kind: 'agent', agent: best.agent, why, skillId: best.skillId };
+    const choice = equalSkills.choose(best.ownId, call.operation, agents);
+    const { skillId } = equal.find(({ agent }) => agent === choice.agent) ?? best;
+    return { kind: 'agent', agent: choice.agent, why, skillId, choice };
   }
 
   /**
    * The skills that accept the parts of the message, produce an accepted output mode, and belong to a reachable agent.
    */
-  private async fitting(caller: Caller, request: JsonObject, message: Message | undefined): Promise<Choice[]> {
+  private async fitting(caller: Caller, request: JsonObject, message: Message | undefined): Promise<Fitting> {
     const all = await this.skills(caller);
     if (all.length === 0) throw new ProtocolError('agent_not_found', 'This gateway has no agent for this caller');
     const parts = message?.parts ?? [];
@@ -208,7 +268,7 @@ export class AgentRouter implements MessageRouter {
     );
     const left = giving.length > 0 ? giving : taking;
     const up = left.filter(({ down }) => !down);
-    return up.length > 0 ? up : left;
+    return { all, fitting: up.length > 0 ? up : left };
   }
 
   private async skills(caller: Caller): Promise<Choice[]> {
@@ -223,6 +283,7 @@ export class AgentRouter implements MessageRouter {
         skillId: skill.id,
         ownId,
         skill,
+        card: facts.card,
         inputModes: skill.inputModes ?? [],
         outputModes: skill.outputModes ?? [],
         down,
@@ -231,32 +292,39 @@ export class AgentRouter implements MessageRouter {
   }
 }
 
-interface Choice {
-  readonly agent: string;
-  readonly title: string;
-  readonly about: string;
-  readonly skillId: string;
+interface Choice extends RankableSkill {
   /** The skill's id at its agent. */
   readonly ownId: string;
-  readonly skill: AgentSkill;
   readonly inputModes: readonly string[];
   readonly outputModes: readonly string[];
   readonly down: boolean;
 }
 
-function rank(choices: readonly Choice[], message: Message | undefined): Ranked<Choice>[] {
-  const passages = choices.map(
-    (choice): Passage<Choice> => ({
-      key: choice,
-      fields: [
-        { text: `${choice.skill.name} ${choice.agent}`, weight: 3 },
-        { text: choice.skill.tags.join(' '), weight: 3 },
-        { text: (choice.skill.examples ?? []).join(' '), weight: 2 },
-        { text: `${choice.skill.description} ${choice.title} ${choice.about}`, weight: 1 },
-      ],
-    }),
-  );
-  return new Ranking(passages).rank((message?.parts ?? []).map(wordsIn).join(' ').slice(0, MOST_TEXT));
+/** The skills that a caller sees, and those of them that can take a message. */
+interface Fitting {
+  readonly all: readonly Choice[];
+  readonly fitting: readonly Choice[];
+}
+
+/** A nearly equal skill of another agent does not make the choice uncertain: either agent can serve the message. */
+function reasonsOf({ agents, strength, needs }: AgentRanking, threshold: number): RouteReasons {
+  const [best] = agents;
+  const next = agents.find((other) => other !== best && !other.equivalent);
+  const owners = new Set(needs.map(({ agent }) => agent));
+  const unsure =
+    !best || strength < threshold
+      ? 'no_match'
+      : owners.size > 1
+        ? 'several'
+        : next && next.score >= CLOSE
+          ? 'close'
+          : undefined;
+  return {
+    ...(unsure !== undefined && { unsure }),
+    matched: best?.matched ?? [],
+    ...(next && { next: { agent: next.agent, score: Math.round(next.score * 100) / 100 } }),
+    ...(needs.length > 0 && { needs }),
+  };
 }
 
 /** The most characters of a message that are used for matching. */
@@ -267,15 +335,20 @@ function wordsIn({ text, data, filename }: Part): string {
   return `${text ?? ''} ${told} ${filename ?? ''}`;
 }
 
-/** Each agent once, at the rank of its best skill. */
-function agentsOf(ranked: readonly Ranked<Choice>[]): Candidate[] {
-  const found = new Map<string, Candidate>();
-  for (const { key } of ranked) {
-    if (found.has(key.agent)) continue;
-    const description = plainLine(key.about || key.skill.description, 300);
-    found.set(key.agent, { agent: key.agent, name: plainLine(key.title, 100), description, skillId: key.skillId });
-  }
-  return [...found.values()];
+/** Each agent once: the ranked ones, then the others in their order. */
+function candidatesOf(fitting: readonly Choice[], { agents, needs }: AgentRanking): Candidate[] {
+  const best = new Map(agents.map(({ agent, skillId }) => [agent, skillId]));
+  const several = new Set(needs.map(({ agent }) => agent)).size > 1;
+  const choiceOf = (agent: string): Choice | undefined =>
+    fitting.find((choice) => choice.agent === agent && (best.get(agent) ?? choice.skillId) === choice.skillId);
+  return [...new Set([...best.keys(), ...fitting.map(({ agent }) => agent)])]
+    .flatMap((agent) => choiceOf(agent) ?? [])
+    .slice(0, MOST_CANDIDATES)
+    .map(({ agent, about, skill, title, skillId }): Candidate => {
+      const own = several ? needs.filter((each) => each.agent === agent).map(({ need }) => plainLine(need, 120)) : [];
+      const description = plainLine(about || skill.description, 300);
+      return { agent, name: plainLine(title, 100), description, skillId, ...(own.length > 0 && { needs: own }) };
+    });
 }
 
 interface Wish {
@@ -297,16 +370,26 @@ export function hintIn(metadata: JsonValue | undefined): JsonObject | undefined 
 
 /** The decision as a value for the `metadata` of the answer (G-4). */
 export function routeNote(decision: RouteDecision): JsonObject {
-  if (decision.kind === 'ask') return { agent: null, why: 'ask' };
+  const { reasons } = decision;
+  const more: JsonObject = reasons ? { reasons: { ...reasons } as unknown as JsonObject } : {};
+  if (decision.kind === 'ask') return { agent: null, why: 'ask', ...more };
   const { agent, why, skillId } = decision;
-  return { agent: agent || null, why, ...(skillId !== undefined && { skillId }) };
+  return { agent: agent || null, why, ...(skillId !== undefined && { skillId }), ...more };
+}
+
+/** The decision without words of the message, for the trace. */
+export function tracedRoute(decision: RouteDecision): NonNullable<CallNotes['route']> {
+  const { unsure, next } = decision.reasons ?? {};
+  if (decision.kind === 'ask') return { why: 'ask', unsure, next };
+  return { why: decision.why, skill: decision.skillId, next };
 }
 
 /** Adds the decision to a task or a message. */
 export function withRoute<T extends { metadata?: JsonObject }>(answer: T, decision: RouteDecision): T {
-  // An answer of the routing agent contains the decision already.
-  if (hintIn(answer.metadata)) return answer;
-  return { ...answer, metadata: { ...answer.metadata, [ROUTE]: routeNote(decision) } };
+  // An answer of the routing agent names the candidates, or the agent that the client chose.
+  const own = hintIn(answer.metadata);
+  if (own && decision.kind !== 'ask') return answer;
+  return { ...answer, metadata: { ...answer.metadata, [ROUTE]: { ...routeNote(decision), ...own } } };
 }
 
 /** Adds the decision to an answer: to its task or message, or to the first event of a stream. */

@@ -17,11 +17,12 @@ import { ProtocolError } from '../../../protocol/errors.js';
 import { isObject, type JsonObject, type JsonValue } from '../../../protocol/jsonrpc/raw.js';
 import type { Caller } from '../../caller.js';
 import type { Agent, AgentFacts, AgentHealth, Events, Exchange, Passed } from '../agent.js';
+import { wordsOf } from '../cards/card-ranking.js';
 import type { Cards } from '../cards/published-cards.js';
 import type { AgentGateway } from '../gateway.js';
 import type { AgentRecords, TaskRecord } from '../tasks/task-records.js';
 import { AgentRouter, type Candidate, hintIn, type MessageRouter, ROUTING_AGENT } from './agent-router.js';
-import { wordsOf } from './ranking.js';
+import type { EqualSkills } from './equal-skills.js';
 
 export interface RoutingAgentOptions {
   readonly records: Pick<AgentRecords, 'findUpstream'>;
@@ -174,6 +175,7 @@ export function buildRouter(parts: {
   readonly records: Pick<AgentRecords, 'findUpstream' | 'findAll' | 'contextAgent'>;
   readonly gateway: () => AgentGateway;
   readonly threshold?: number;
+  readonly equalSkills?: EqualSkills;
 }): MessageRouter {
   const routingAgent = new RoutingAgent({
     records: parts.records,
@@ -201,9 +203,20 @@ const agentMessage = ({ id, contextId }: Ids, parts: Part[], more: Partial<Messa
 });
 
 function question(ids: Ids, history: Message[], candidates: readonly Candidate[], again: boolean): Task {
-  const lines = candidates.map(({ agent, name, description }) => `- ${agent}: ${name}. ${description}`);
-  const opening = again ? 'None of the agents has that name.' : 'Several agents may fit this message.';
-  const listed: JsonValue = candidates.map((candidate) => ({ ...candidate }));
+  const lines = candidates.map(({ agent, name, description, needs = [] }) => {
+    const fits = needs.length > 0 ? ` Fits: ${needs.map((need) => JSON.stringify(need)).join(', ')}` : '';
+    return `- ${agent}: ${name}. ${description}${fits}`;
+  });
+  const several = candidates.some(({ needs }) => needs !== undefined);
+  const opening = again
+    ? 'None of the agents has that name.'
+    : several
+      ? 'Parts of this message fit different agents; each part can be sent as a message of its own.'
+      : 'Several agents may fit this message.';
+  const listed: JsonValue = candidates.map(({ needs, ...candidate }) => ({
+    ...candidate,
+    ...(needs && { needs: [...needs] }),
+  }));
   const message = agentMessage(ids, [
     { text: `${opening} Which agent is this message for? Answer with its name.\n${lines.join('\n')}` },
     { data: { question: 'agent', candidates: listed }, mediaType: 'application/json' },

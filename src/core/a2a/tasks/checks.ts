@@ -3,6 +3,7 @@
  * check less.
  */
 import {
+  type AgentCard,
   isTerminal,
   type Message,
   type Part,
@@ -11,6 +12,7 @@ import {
   type Task,
 } from '../../../protocol/a2a/model.js';
 import { ProtocolError } from '../../../protocol/errors.js';
+import { accepts } from '../routing/media-modes.js';
 import type { TaskRecord } from './task-records.js';
 
 export interface A2aLimits {
@@ -19,6 +21,10 @@ export interface A2aLimits {
   readonly artifacts: number;
   /** The most messages in the stored history of a task. */
   readonly history: number;
+  /** The most bytes of a task as JSON. */
+  readonly taskSize: number;
+  /** The most stored tasks of one caller. */
+  readonly tasks: number;
   /** The most open streams, for all callers and for one. */
   readonly streams: number;
   readonly streamsPerCaller: number;
@@ -53,6 +59,21 @@ export function checkMessage({ message, configuration }: SendMessageRequest, lim
   if (referenceTaskIds !== undefined && (!Array.isArray(referenceTaskIds) || referenceTaskIds.length > limits.parts))
     refuse(`The referenceTaskIds must be a list of at most ${limits.parts} ids`);
   checkHistoryLength(configuration?.historyLength);
+}
+
+/**
+ * Refuses files of a media type that neither the agent nor one of its skills declares (S-22). Texts and data pass, because
+ * agents accept more of them than they declare.
+ */
+export function checkMediaTypes(parts: readonly Part[], { defaultInputModes, skills }: AgentCard): void {
+  for (const { raw, url, mediaType } of parts) {
+    if (!mediaType || (raw === undefined && url === undefined)) continue;
+    const offered = [...(defaultInputModes ?? []), ...(skills ?? []).flatMap(({ inputModes }) => inputModes ?? [])];
+    if (accepts(offered, mediaType)) continue;
+    throw new ProtocolError('content_type_not_supported', `The agent does not accept ${mediaType.slice(0, 200)}`, {
+      outcome: 'not_executed',
+    });
+  }
 }
 
 export function checkHistoryLength(length: number | undefined): void {

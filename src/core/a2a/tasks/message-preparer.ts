@@ -8,7 +8,17 @@ import type { Agent, AgentFacts, Passed } from '../agent.js';
 import type { AgentCall } from '../gateway.js';
 import type { PushNotifications } from '../push/push-notifications.js';
 import type { LoopGuard } from '../routing/loop-guard.js';
-import { type A2aLimits, checkFollowUp, checkId, checkMessage, invalidAnswer, refuse, taskNotFound } from './checks.js';
+import {
+  type A2aLimits,
+  checkFollowUp,
+  checkId,
+  checkMediaTypes,
+  checkMessage,
+  invalidAnswer,
+  refuse,
+  taskNotFound,
+} from './checks.js';
+import type { StoredTasks } from './stored-tasks.js';
 import { messageForAgent, taskForClient } from './task-ids.js';
 import type { AgentRecords, TaskRecord } from './task-records.js';
 
@@ -34,6 +44,7 @@ export interface PreparedMessage {
 
 export interface MessagePreparerOptions {
   readonly records: AgentRecords;
+  readonly storedTasks: Pick<StoredTasks, 'check'>;
   readonly limits: A2aLimits;
   readonly hops: LoopGuard;
   readonly pushes: Pick<PushNotifications, 'check'> | undefined;
@@ -57,12 +68,15 @@ export class MessagePreparer {
     const { message, configuration } = sent;
     const push = configuration?.taskPushNotificationConfig;
     if (push) this.checkPush(push);
-    checkExtensions(agent.known() ?? (await agent.facts()), call);
+    const facts = agent.known() ?? (await agent.facts());
+    checkExtensions(facts, call);
+    checkMediaTypes(message.parts, facts.card);
     const taskId = message.taskId || undefined;
     const record = taskId === undefined ? undefined : await this.options.records.find(ownKey(caller, name, taskId));
     const chosenId = record ? undefined : taskId;
     if (chosenId !== undefined && !clientChoosesTaskIds(call.dialect)) taskNotFound();
     if (record) checkFollowUp(message, record);
+    else this.options.storedTasks.check(caller.principal.key);
     const contextId = record?.contextId ?? (message.contextId || undefined);
     if (contextId !== undefined && !record) await this.checkContext(caller, name, contextId);
     const { referenceTaskIds: named } = message;

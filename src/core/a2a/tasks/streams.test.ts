@@ -404,7 +404,7 @@ describe('G-40: an agent that cannot stream', () => {
   });
 });
 
-describe('S-43: subscribing', () => {
+describe('S-43 S1-53: subscribing', () => {
   const begin = async (): Promise<AsyncIterator<unknown>> => {
     upstream.push({ task: task('t1', 'TASK_STATE_WORKING') });
     const events = await start();

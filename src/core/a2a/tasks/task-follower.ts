@@ -268,6 +268,8 @@ export class AgentFollower extends BaseFollower {
     } catch (error) {
       if (error instanceof SubscriptionRefused) this.logRefusal(error);
       else if (!this.stopped) this.taskLog.fail(error);
+      // The stream of an agent whose event is refused would stay open, unread.
+      events.return?.().catch(() => {});
     }
   }
 

@@ -9,6 +9,8 @@ import type { PushNotifications } from '../push/push-notifications.js';
 import { type A2aLimits, checkTask, invalidAnswer } from './checks.js';
 import { TaskReader } from './task-reader.js';
 import type { AgentRecords, NumberedEvent, QueuedNotification, TaskChange, TaskRecord } from './task-records.js';
+import { sizeOfEvent, TaskSize } from './task-size.js';
+import { UnsavedEvents } from './unsaved-events.js';
 
 export interface TaskLogOptions {
   readonly records: AgentRecords;
@@ -45,8 +47,6 @@ const COALESCE = { least: 25, most: 1_000, share: 4 };
 const RETRY = { first: 250, longest: 5_000 };
 /** How long readers wait for an unavailable database, in leases. */
 export const PATIENCE = 2.5;
-/** The most events that wait for storage. It equals the number of events kept of a task. */
-const MOST_UNSAVED = 512;
 const MOST_CONFLICTS = 5;
 
 /**
@@ -71,7 +71,8 @@ export class TaskLog {
   private readonly waiters = new Set<() => void>();
   /** The number of the last stored event; 0 for a task that is not stored. */
   private written: number;
-  private unsaved: StreamResponse[] = [];
+  private readonly unsaved = new UnsavedEvents();
+  private readonly size: TaskSize;
   private dirty = false;
   private turn: Promise<unknown> = Promise.resolve();
   private writing: Promise<void> = Promise.resolve();
@@ -91,6 +92,7 @@ export class TaskLog {
     this.record = record;
     this.told = record.task;
     this.written = record.seq;
+    this.size = new TaskSize(options.limits.taskSize);
   }
 
   /** The task that readers know. */
@@ -133,7 +135,7 @@ export class TaskLog {
       const before = this.record.task;
       // A finished task does not change (S1-40).
       if (this.record.seq > 0 && isTerminal(before.status.state)) return;
-      await this.become(this.checked(applyEvent(before, event.value)), [event]);
+      await this.become(this.checked(before, applyEvent(before, event.value), [event]), [event]);
     });
   }
 
@@ -144,12 +146,12 @@ export class TaskLog {
   put(task: Task, event: Passed<StreamResponse> = { value: { task } }): Promise<boolean> {
     return this.exclusive(async () => {
       if (this.record.seq === 0) {
-        await this.become(this.checked(task), [event]);
+        await this.become(this.checked(undefined, task), [event]);
         return true;
       }
       const before = this.record.task;
       if (isTerminal(before.status.state)) return false;
-      const after = this.checked(applyEvent(before, { task }));
+      const after = this.checked(undefined, applyEvent(before, { task }));
       const events = diff(before, after);
       if (events.length === 0 && JSON.stringify(before) === JSON.stringify(after)) return false;
       await this.become(
@@ -250,13 +252,15 @@ export class TaskLog {
     return result;
   }
 
-  private checked(task: Task): Task {
-    return checkTask(task, this.options.limits);
+  /** `events` lead from `before` to the task; without them the task is measured. */
+  private checked(before: Task | undefined, task: Task, events: readonly Passed<StreamResponse>[] = []): Task {
+    const added = events.reduce((sum, event) => sum + sizeOfEvent(event), 0);
+    return this.size.within(before, checkTask(task, this.options.limits), added);
   }
 
   private async become(task: Task, events: Passed<StreamResponse>[]): Promise<void> {
     this.record = { ...this.record, task, seq: this.record.seq + events.length, updatedAt: this.options.now() };
-    for (const { value } of events) this.unsaved.push(value);
+    this.unsaved.add(events, task);
     this.dirty = true;
     // The first event is stored too, because a client that knows a task may read it at any replica.
     if (this.written === 0 || isSettled(task.status.state)) await this.flushNow();
@@ -340,10 +344,11 @@ export class TaskLog {
 
   private async write(): Promise<void> {
     if (!this.dirty) return;
-    const { record, unsaved } = this;
-    this.unsaved = [];
+    const { record } = this;
+    const unsaved = this.unsaved.take();
     this.dirty = false;
-    const events = unsaved.map((event, i) => ({ seq: record.seq - unsaved.length + 1 + i, event }));
+    const first = record.seq - unsaved.events.length + 1;
+    const events = unsaved.events.map((event, i) => ({ seq: first + i, event }));
     const began = performance.now();
     try {
       if (await this.save(record, this.written, events)) this.written = record.seq;
@@ -351,9 +356,7 @@ export class TaskLog {
       const took = performance.now() - began;
       this.pause = Math.min(Math.max(COALESCE.least, took * COALESCE.share), COALESCE.most);
     } catch (error) {
-      const all = [...unsaved, ...this.unsaved];
-      // Beyond the limit, webhooks get the current task instead of the single events.
-      this.unsaved = all.length > MOST_UNSAVED ? [{ task: this.record.task }] : all;
+      this.unsaved.putBack(unsaved, this.record.task);
       this.dirty = true;
       throw error;
     }
@@ -428,7 +431,7 @@ export class TaskLog {
       const { task } = this.record;
       const record = { ...stored, task, seq: stored.seq + 1, updatedAt: this.options.now() };
       this.record = record;
-      this.unsaved = [];
+      this.unsaved.take();
       if (await this.save(record, stored.seq, [{ seq: record.seq, event: { task } }])) {
         this.written = record.seq;
         return;
@@ -447,7 +450,7 @@ export class TaskLog {
     const exact = missed && this.record.seq === written;
     this.record = stored;
     this.written = stored.seq;
-    this.unsaved = [];
+    this.unsaved.take();
     this.dirty = false;
     this.held = false;
     this.tell(exact ? missed : [{ value: { task: stored.task } }], stored.task);

@@ -3,6 +3,7 @@ import type { Cancellation } from '../../caller.js';
 import type { Passed } from '../agent.js';
 import { withHistory } from './checks.js';
 import { outwardEvent } from './gateway-notes.js';
+import { sizeOfEvent } from './task-size.js';
 
 type Event = Passed<StreamResponse>;
 
@@ -14,12 +15,14 @@ export interface TaskReaderOptions {
   readonly historyLength: number | undefined;
 }
 
-/** The most events that wait for a reader. A reader that is further behind gets the current task instead. */
+/** The most events that wait for a reader, and their bytes. A reader that is further behind gets the current task. */
 const MOST_WAITING = 1_000;
+const MOST_WAITING_BYTES = 8 * 1024 * 1024;
 
 /** One open stream of a client. Leaving it does not affect the task or other readers (S-42, G-25). */
 export class TaskReader implements AsyncIterableIterator<Event> {
   private waiting: Event[] = [];
+  private bytes = 0;
   private behind = false;
   private over = false;
   private error: unknown;
@@ -44,9 +47,17 @@ export class TaskReader implements AsyncIterableIterator<Event> {
     }
     if (this.behind) return;
     this.waiting.push(event);
-    if (this.waiting.length <= MOST_WAITING) return;
-    this.waiting = [];
+    this.bytes += sizeOfEvent(event);
+    const { length } = this.waiting;
+    // A single event waits whatever its size.
+    if (length <= MOST_WAITING && (length === 1 || this.bytes <= MOST_WAITING_BYTES)) return;
+    this.clear();
     this.behind = true;
+  }
+
+  private clear(): void {
+    this.waiting = [];
+    this.bytes = 0;
   }
 
   /** The reader can still read the waiting events. */
@@ -73,7 +84,7 @@ export class TaskReader implements AsyncIterableIterator<Event> {
   }
 
   async return(): Promise<IteratorResult<Event>> {
-    this.waiting = [];
+    this.clear();
     this.behind = false;
     this.error = undefined;
     this.end();
@@ -86,7 +97,11 @@ export class TaskReader implements AsyncIterableIterator<Event> {
   }
 
   private take(): Event | undefined {
-    if (!this.behind) return this.waiting.shift();
+    if (!this.behind) {
+      const event = this.waiting.shift();
+      if (event) this.bytes -= sizeOfEvent(event);
+      return event;
+    }
     this.behind = false;
     return this.options.snapshot();
   }

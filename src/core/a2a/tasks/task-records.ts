@@ -104,6 +104,10 @@ export interface AgentRecords {
   /** Numbered events after `seq`, oldest first; undefined if some of them are no longer stored. */
   events(key: TaskKey, after: number): Promise<NumberedEvent[] | undefined>;
   list(filter: TaskFilter): Promise<{ readonly records: TaskRecord[]; readonly total: number }>;
+  /**
+   * Removes the oldest finished tasks of an owner with more than `most` tasks. Returns the number of tasks that are left.
+   */
+  trim(owner: string, most: number): Promise<number>;
   /** Claims tasks whose follower is gone, for this replica alone until `until`. */
   claimFollowing(limit: number, until: number): Promise<TaskRecord[]>;
   /** Claims one task if no other replica follows it. */

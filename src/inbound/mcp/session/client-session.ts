@@ -10,7 +10,8 @@ import {
   type View,
 } from '../../../core/gateway.js';
 import { NotificationLimiter } from '../../../core/notification-limiter.js';
-import { sleep } from '../../../core/timing.js';
+import { Paced, sleep } from '../../../core/timing.js';
+import { TokenBucket } from '../../../core/token-bucket.js';
 import { ProtocolError } from '../../../protocol/errors.js';
 import {
   type Id,
@@ -56,6 +57,15 @@ const DEFAULT_LEVEL: LogLevel = 'info';
 const MOST_ROUNDS = 10;
 const MOST_SILENT_ROUNDS = 3;
 const SILENT_PAUSE = 250;
+/** A client may report changed roots without end, and each report would be a message to every server. */
+const ROOTS_INTERVAL = 1_000;
+/**
+ * Messages of a session to the other replicas. Each is stored and read by all replicas, and a client may cancel or answer
+ * requests that never were.
+ */
+const ELSEWHERE = { burst: 100, second: 20 };
+/** Subscribed resources of a session. They are stored with the session at each change. */
+const MOST_RESOURCES = 500;
 
 export interface SessionSetup {
   readonly key: string;
@@ -107,6 +117,8 @@ export class ClientSession {
   private asking: Questions | undefined;
   private stopLists: (() => void) | undefined;
   private readonly resources = new Map<string, Subscription>();
+  private readonly rootsChanges: Paced;
+  private readonly toOthers = new TokenBucket(ELSEWHERE);
   private closed = false;
   private initialized = false;
 
@@ -117,6 +129,7 @@ export class ClientSession {
     this.revision = setup.revision;
     this.encoder = new Encoder(setup.revision, setup.info);
     this.level = setup.logging ? DEFAULT_LEVEL : undefined;
+    this.rootsChanges = new Paced(() => setup.rootsChanged(), ROOTS_INTERVAL);
     this.caller = {
       principal: setup.principal,
       revision: setup.revision,
@@ -155,7 +168,7 @@ export class ClientSession {
     if (principal !== this.caller.principal) this.caller = { ...this.caller, principal };
     switch (message.kind) {
       case 'response':
-        return this.questions.answered(message) ? Promise.resolve() : Promise.resolve(this.setup.elsewhere?.(message));
+        return this.questions.answered(message) ? Promise.resolve() : this.elsewhere(message);
       case 'notification':
         return this.told(message);
       case 'request':
@@ -295,7 +308,11 @@ export class ClientSession {
   private created(channel: ReplyChannel, id: Id, result: RawObject): void {
     const view = readTask(result.value());
     if (!view) throw new ProtocolError('internal', 'The task could not be read');
-    this.setup.tasks.follow(view.taskId, (params) => this.announce({ method: 'notifications/tasks/status', params }));
+    this.setup.tasks.follow(
+      view.taskId,
+      () => this.caller,
+      (params) => this.announce({ method: 'notifications/tasks/status', params }),
+    );
     this.encoder.result(channel, id, 'tasks/create', resultOf({ task: experimentalTask(view) }));
   }
 
@@ -388,17 +405,24 @@ export class ClientSession {
   private async told(message: RpcNotification): Promise<void> {
     const { method, params } = message;
     if (method === 'notifications/initialized') {
+      const repeated = this.initialized;
       this.initialized = true;
       this.watchLists();
-      await this.noteProgress();
-    } else if (method === 'notifications/roots/list_changed') this.setup.rootsChanged();
+      if (!repeated) await this.noteProgress();
+    } else if (method === 'notifications/roots/list_changed') this.rootsChanges.signal();
     else if (method === 'notifications/cancelled') {
       const id = params.get('requestId');
       const reason = params.get('reason');
       const running = typeof id === 'string' || typeof id === 'number' ? this.running.get(id) : undefined;
       if (running) running.cancel(typeof reason === 'string' ? reason : undefined);
-      else await this.setup.elsewhere?.(message);
+      else await this.elsewhere(message);
     }
+  }
+
+  /** Passes a message on to the other replicas. Beyond the limit the message is dropped: it has no response. */
+  private async elsewhere(message: RpcResponse | RpcNotification): Promise<void> {
+    const { elsewhere } = this.setup;
+    if (elsewhere && this.toOthers.take(1)) await elsewhere(message);
   }
 
   /** A message received by another replica; dropped if its request is unknown here. */
@@ -430,6 +454,10 @@ export class ClientSession {
 
   private async subscribe(uri: string, call: Call): Promise<void> {
     if (this.resources.has(uri)) return;
+    if (this.resources.size >= MOST_RESOURCES)
+      throw new ProtocolError('rate_limited', `A session has at most ${MOST_RESOURCES} subscriptions of resources`, {
+        outcome: 'not_executed',
+      });
     const subscription = await this.setup.gateway.listen(
       this.caller,
       call,
@@ -491,6 +519,7 @@ export class ClientSession {
     this.closed = true;
     for (const cancellation of this.running.values()) cancellation.cancel(reason);
     this.asking?.close(reason);
+    this.rootsChanges.stop();
     for (const subscription of this.resources.values()) subscription.close();
     this.resources.clear();
     this.stopLists?.();

@@ -3,7 +3,7 @@ import { ProtocolError } from '../../../protocol/errors.js';
 import { lasting } from '../../../protocol/jsonrpc/pieces.js';
 import { EventLog, LOG_LIMITS, LoggedStream } from './event-log.js';
 import { FinishedReplies } from './finished-replies.js';
-import type { EventSink } from './shared-streams.js';
+import type { EventSink, Resumable } from './shared-streams.js';
 
 const MIB = 1024 * 1024;
 
@@ -32,7 +32,7 @@ const text = (value: string): Buffer[] => {
 async function resume(log: EventLog, id: string): Promise<RecordingSink | string> {
   const sink = new RecordingSink();
   try {
-    const { stream, seq } = await log.find(id);
+    const { stream, seq } = await log.find(id, 'ada');
     stream.connect(sink, seq);
     return sink;
   } catch (error) {
@@ -158,6 +158,47 @@ describe('a stream that other replicas can read', () => {
     await vi.advanceTimersByTimeAsync(0);
     expect(sink.heard.map(([, said]) => said)).toEqual(['one', 'two', 'three']);
     expect(sink.ends).toBe(1);
+  });
+});
+
+describe('a stream of another replica', () => {
+  it('has few connections of a session: the latest end the earliest, and a closed one ends no other', async () => {
+    const open = new Set<EventSink>();
+    const elsewhere: Resumable = {
+      connect: (sink) => void open.add(sink),
+      disconnect: (sink) => void open.delete(sink),
+    };
+    const asked: unknown[] = [];
+    const shared = {
+      prefix: () => 'here-0-',
+      open: () => {
+        throw new Error('not opened here');
+      },
+      find: async (...lookup: unknown[]) => {
+        asked.push(lookup);
+        return elsewhere;
+      },
+    };
+    const log = new EventLog('a', shared, LOG_LIMITS, inAll);
+    const connect = async (id: string): Promise<{ sink: RecordingSink; leave(): void }> => {
+      const { stream, seq } = await log.find(id, 'ada');
+      const sink = new RecordingSink();
+      stream.connect(sink, seq);
+      return { sink, leave: () => stream.disconnect(sink) };
+    };
+    const other = await connect('there-0-r2.1');
+    const all = [];
+    for (let n = 0; n < 68; n++) all.push(await connect('there-0-r1.3'));
+    expect(all.map(({ sink }) => sink.ends)).toEqual([...Array(4).fill(1), ...Array(64).fill(0)]);
+    expect(open).toEqual(new Set([other, ...all.slice(4)].map(({ sink }) => sink)));
+    for (const { leave } of all.slice(0, 5)) leave();
+    expect(open.size).toBe(64);
+    await connect('there-0-r1.3');
+    expect(all[5]!.sink.ends).toBe(0);
+    await connect('there-0-r1.3');
+    expect(all[5]!.sink.ends).toBe(1);
+    expect(other.sink.ends).toBe(0);
+    expect(asked[0]).toEqual(['a', 'there-0-r2', 1, 'ada']);
   });
 });
 

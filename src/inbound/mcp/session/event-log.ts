@@ -4,6 +4,7 @@ import type { Id } from '../../../protocol/jsonrpc/message.js';
 import { lasting, lengthOf } from '../../../protocol/jsonrpc/pieces.js';
 import { eventId, requestPart, streamOf } from './event-ids.js';
 import { type Finished, FinishedReplies, noLongerKept, WholeReply } from './finished-replies.js';
+import { LatestReaders } from './latest-readers.js';
 import type { EventSink, Resumable, SharedStreams, StreamCopy } from './shared-streams.js';
 
 /** The limits of one stream of a session, kept for a client that lost its connection. */
@@ -236,6 +237,7 @@ export class EventLog implements StreamHost {
   /** The finished replies, in the order of their end. */
   private readonly finished: Finished[] = [];
   private held = 0;
+  private readonly readers = new LatestReaders();
   private readonly prefix: string;
   private next = 0;
   private waiting: LoggedStream | undefined;
@@ -293,7 +295,8 @@ export class EventLog implements StreamHost {
   }
 
   /**
-   * The session's next message came over this connection, so its client has read all replies sent whole on it before.
+   * The session's next message came over this connection, so its client has read the earlier replies that were sent
+   * whole over this connection.
    */
   read(connection: object): void {
     for (let i = this.finished.length - 1; i >= 0; i--) {
@@ -358,14 +361,18 @@ export class EventLog implements StreamHost {
     this.held -= reply.size;
   }
 
-  /** The stream and the event number of a `Last-Event-ID`, at any replica. */
-  async find(lastEventId: string): Promise<{ readonly stream: Resumable; readonly seq: number }> {
+  /** The stream and the event number of a `Last-Event-ID` that this caller sent, at any replica. */
+  async find(lastEventId: string, caller: string): Promise<{ readonly stream: Resumable; readonly seq: number }> {
     const event = streamOf(lastEventId);
-    const found =
-      event && (this.here(event.stream) ?? (await this.shared?.find(this.session, event.stream, event.seq)));
+    const found = event && (this.here(event.stream) ?? (await this.elsewhere(event.stream, event.seq, caller)));
     if (!found)
       throw new ProtocolError('event_not_found', 'No events are kept after this Last-Event-ID; the session continues');
     return { stream: found, seq: event.seq };
+  }
+
+  private async elsewhere(stream: string, after: number, caller: string): Promise<Resumable | undefined> {
+    const found = await this.shared?.find(this.session, stream, after, caller);
+    return found && this.readers.limited(stream, found);
   }
 
   /** A stream that this replica produces. */

@@ -2,7 +2,8 @@ import { randomBytes } from 'node:crypto';
 import { expect, test } from 'vitest';
 import type { Admission } from '../../../core/admission.js';
 import { type Caller, GATEWAY, principalOf } from '../../../core/caller.js';
-import type { HostedTaskRecord, HostedTasks } from '../../../core/era-bridge/hosted-tasks.js';
+import type { HostedTaskRecord } from '../../../core/era-bridge/hosted-task-record.js';
+import type { HostedTasks } from '../../../core/era-bridge/hosted-tasks.js';
 import { Seal } from '../../../core/seal.js';
 import { SessionTasks } from './session-tasks.js';
 
@@ -29,4 +30,30 @@ test('a list of tasks omits those of servers that the caller may not see', async
   expect(await listed({})).toEqual(['of a', 'of b']);
   expect(await listed({ sees: (_, { server }) => server !== 'b' })).toEqual(['of a']);
   expect(await listed({ sees: async (_, { kind, server }) => kind === 'server' && server !== 'a' })).toEqual(['of b']);
+});
+
+test('changes of a task are told only as long as the caller may see its server', async () => {
+  let change = (_: HostedTaskRecord): void => {};
+  const tasks = {
+    onChange: (_: readonly string[], listener: typeof change) => {
+      change = listener;
+      return { ready: Promise.resolve(), stop: () => {} };
+    },
+  } as unknown as HostedTasks;
+  let visible = true;
+  const admission: Pick<Admission, 'sees'> = { sees: (_, { server }) => server === 'a' && visible };
+  const bob: Caller = { ...GATEWAY, principal: principalOf({ subject: 'bob' }) };
+  const told: unknown[] = [];
+  new SessionTasks(tasks, bob.principal.key, true, seal, admission).follow(
+    'of a',
+    () => bob,
+    (params) => told.push(params['status']),
+  );
+  change(recordOf('a'));
+  await new Promise(setImmediate);
+  expect(told).toEqual(['working']);
+  visible = false;
+  change(recordOf('a'));
+  await new Promise(setImmediate);
+  expect(told).toEqual(['working']);
 });

@@ -1,6 +1,7 @@
-import { type Admission, serverTarget, visible } from '../../../core/admission.js';
+import { type Admission, ifVisible, serverTarget, visible } from '../../../core/admission.js';
 import type { Caller, Cancellation } from '../../../core/caller.js';
-import type { HostedTaskRecord, HostedTasks } from '../../../core/era-bridge/hosted-tasks.js';
+import type { HostedTaskRecord } from '../../../core/era-bridge/hosted-task-record.js';
+import type { HostedTasks } from '../../../core/era-bridge/hosted-tasks.js';
 import { type Seal, SealBroken } from '../../../core/seal.js';
 import { ProtocolError, UpstreamRpcError } from '../../../protocol/errors.js';
 import { type JsonObject, RawObject } from '../../../protocol/jsonrpc/raw.js';
@@ -100,10 +101,10 @@ export class SessionTasks {
     await this.tasks.update(this.principal, taskId, answers);
   }
 
-  /** Notifies of every change of a task until it ends. */
-  follow(taskId: string, tell: (params: JsonObject) => void): void {
+  /** Notifies of every change of a task until it ends, as long as the caller may see the server of the task. */
+  follow(taskId: string, caller: () => Caller, tell: (params: JsonObject) => void): void {
     const following = this.tasks.onChange([taskId], (record) => {
-      tell(experimentalTask(record));
+      ifVisible(this.admission, caller(), serverTarget(record.server), () => tell(experimentalTask(record)));
       if (isTerminal(record.status)) following.stop();
     });
   }

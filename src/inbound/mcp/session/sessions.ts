@@ -152,6 +152,13 @@ export class Sessions<C extends Carrier> {
     return this.entries.size;
   }
 
+  /** The number of sessions of one caller. */
+  sizeFor(owner: string): number {
+    let count = 0;
+    for (const { session } of this.entries.values()) if (session.owner === owner) count++;
+    return count;
+  }
+
   /** Performs the handshake: negotiates the revision, opens a session and describes the gateway. */
   async open(
     principal: Principal,

@@ -11,9 +11,12 @@ export interface EventSink {
 
 /** A copy of a stream that every replica can read. */
 export interface StreamCopy {
-  /** Resolves once other replicas can find the stream; only then may a client learn its id. */
+  /** Resolves once other replicas can find the stream. Before that, no client may learn its id. */
   readonly opened: Promise<unknown>;
-  /** Resolves once the event is stored; only then is it sent. False if another replica has ended the stream. */
+  /**
+   * Resolves once the event is stored. Before that, the event is not sent. False if another replica has ended the
+   * stream.
+   */
   append(text: string): Promise<boolean>;
   finish(): Promise<boolean>;
 }
@@ -34,8 +37,11 @@ export interface SharedStreams {
   prefix(): string;
   /** `endedElsewhere` is called even after all events were read: the events kept here are then obsolete. */
   open(session: string, stream: string, request: Id | undefined, endedElsewhere: () => void): StreamCopy;
-  /** A stream that another replica produced; undefined if no replica has the requested events. */
-  find(session: string, stream: string, after: number): Promise<Resumable | undefined>;
+  /**
+   * A stream that another replica produced; undefined if no replica has the requested events. `caller` is the caller
+   * whose request names the stream: the name may be invented, so the work for it is limited per caller.
+   */
+  find(session: string, stream: string, after: number, caller?: string): Promise<Resumable | undefined>;
   /** Lets other replicas read streams produced here, including those that were not shared. */
   serve?(find: (session: string, stream: string) => Resumable | undefined): void;
 }

@@ -197,7 +197,7 @@ it('resumes a reply from an event whose id is not ASCII', async () => {
   expect(asked).toEqual(['世-1']);
 });
 
-it('sends no request before the server has accepted notifications/initialized', async () => {
+it('S0-18: sends no request before the server has accepted notifications/initialized', async () => {
   const heard: string[] = [];
   let initialize = (_: ServerResponse): void => {};
   const initialized = new Promise<ServerResponse>((resolve) => {

@@ -27,6 +27,7 @@ import { EventStream } from '../event-stream.js';
 import { refusal } from '../http-status-errors.js';
 import { type PostEvents, post } from '../post-reply.js';
 import { ReplyEndTimer } from '../reply-end-timer.js';
+import { isSendableEventId, lastEventIdHeader, POST_HEADERS, sessionHeaders } from '../request-headers.js';
 import type { Channel, ChannelEvents, Ticket } from './channel.js';
 import { SessionCallers } from './session-callers.js';
 
@@ -36,16 +37,9 @@ const MAX_RETRY = 30_000;
 const RESUMES = 10;
 const ACCEPT_PATIENCE = 1_000;
 const LISTEN_PATIENCE = 500;
-const POSTING = ['content-type', 'application/json', 'accept', 'application/json, text/event-stream'];
 
 /** Limits the retry time of a server to a range that is neither a busy loop nor too long for a timer. */
 const bounded = (retry: number): number => Math.min(MAX_RETRY, Math.max(MIN_RETRY, retry));
-
-/** Control characters. An event id with one of them fits in no header, so a stream cannot be resumed after it. */
-const UNSENDABLE = /[^\t\x20-\x7e\x80-\uffff]/;
-
-/** The `Last-Event-ID` header. The id is sent as UTF-8 bytes. */
-const after = (id: string): [string, string] => ['Last-Event-ID', Buffer.from(id).toString('latin1')];
 
 /** Legacy Streamable HTTP: one POST per message, the reply in the response, other messages on a GET stream. */
 export class HttpChannel implements Channel {
@@ -110,10 +104,7 @@ export class HttpChannel implements Channel {
   }
 
   private headers(credential: Credential): string[] {
-    const headers = [...credential.headers];
-    if (this.sessionId !== undefined) headers.push('Mcp-Session-Id', this.sessionId);
-    if (this.revision?.versionHeader) headers.push('MCP-Protocol-Version', this.revision.date);
-    return headers;
+    return sessionHeaders(credential, this.sessionId, this.revision);
   }
 
   /** Waits only a short time, so that a slow server does not delay the messages that follow. */
@@ -133,7 +124,7 @@ export class HttpChannel implements Channel {
 
   private post(credential: Credential, message: Buffer, ticket: Ticket | undefined, taken?: () => void): void {
     if (this.posting?.as !== credential)
-      this.posting = { as: credential, headers: [...POSTING, ...this.headers(credential)] };
+      this.posting = { as: credential, headers: [...POST_HEADERS, ...this.headers(credential)] };
     const reply = new Reply(this, ticket, taken);
     const target = inLane(this.target, credential.key);
     reply.wire = post(this.context.http, target, this.posting.headers, message, reply, this.context.limits);
@@ -210,7 +201,7 @@ export class HttpChannel implements Channel {
       const stream = EventStream.open(
         this.context.http,
         inLane(this.target, credential.key),
-        [...this.headers(credential), ...after(ticket.lastEventId!)],
+        [...this.headers(credential), ...lastEventIdHeader(ticket.lastEventId!)],
         {
           open: () => opened?.(),
           event: (_, data) => {
@@ -219,7 +210,7 @@ export class HttpChannel implements Channel {
             if (ticket.done) handle.abort();
           },
           eventId: (id) => {
-            if (!UNSENDABLE.test(id)) ticket.lastEventId = id;
+            if (isSendableEventId(id)) ticket.lastEventId = id;
           },
           retry: (milliseconds) => {
             wait = milliseconds;
@@ -288,7 +279,7 @@ export class HttpChannel implements Channel {
     let wait = backoff(attempt + 1, { first: DEFAULT_RETRY, longest: MAX_RETRY });
     let opened = false;
     const headers = this.headers(credential);
-    if (last !== undefined) headers.push(...after(last));
+    if (last !== undefined) headers.push(...lastEventIdHeader(last));
     this.unsolicited = EventStream.open(
       this.context.http,
       inLane(this.target, credential.key),
@@ -303,7 +294,7 @@ export class HttpChannel implements Channel {
         },
         event: (_, data) => this.events.message(data, undefined),
         eventId: (id) => {
-          if (!UNSENDABLE.test(id)) last = id;
+          if (isSendableEventId(id)) last = id;
         },
         retry: (milliseconds) => {
           wait = bounded(milliseconds);
@@ -418,7 +409,7 @@ class Reply implements PostEvents, Abortable {
   }
 
   eventId(id: string): void {
-    if (this.ticket && !UNSENDABLE.test(id)) this.ticket.lastEventId = id;
+    if (this.ticket && isSendableEventId(id)) this.ticket.lastEventId = id;
   }
 
   retry(milliseconds: number): void {

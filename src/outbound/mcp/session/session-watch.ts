@@ -15,6 +15,9 @@ const LIST_CAPABILITY = {
   resourcesListChanged: 'resources',
 } as const;
 
+/** Subscriptions of resources that are requested at the same time: other watches wait for all of them. */
+const AT_ONCE = 16;
+
 /** Delivers the change notifications of a legacy session to its listeners, and counts resource subscriptions. */
 export class SessionWatch implements SessionEvents {
   private readonly listeners = new Set<Listener>();
@@ -78,7 +81,12 @@ export class SessionWatch implements SessionEvents {
       if (filter[kind] && capabilities[LIST_CAPABILITY[kind]]?.['listChanged']) honoured[kind] = true;
     const uris: string[] = [];
     if (capabilities.resources?.['subscribe']) {
-      for (const uri of filter.resourceSubscriptions ?? []) if (await this.subscribe(session, uri)) uris.push(uri);
+      const wanted = filter.resourceSubscriptions ?? [];
+      for (let i = 0; i < wanted.length; i += AT_ONCE) {
+        const some = wanted.slice(i, i + AT_ONCE);
+        const accepted = await Promise.all(some.map((uri) => this.subscribe(session, uri)));
+        uris.push(...some.filter((_, at) => accepted[at]));
+      }
     }
     if (uris.length > 0) honoured.resourceSubscriptions = uris;
     return {

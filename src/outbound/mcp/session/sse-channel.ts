@@ -15,10 +15,13 @@ import {
 import { EventStream } from '../event-stream.js';
 import { refusal } from '../http-status-errors.js';
 import { post } from '../post-reply.js';
+import { ssePostHeaders } from '../request-headers.js';
 import type { Channel, ChannelEvents, Ticket } from './channel.js';
 import { SessionCallers } from './session-callers.js';
 
 const ACCEPT_PATIENCE = 1_000;
+/** How long a channel that closes waits until the server has taken replies and notifications. */
+const CLOSE_PATIENCE = 5_000;
 
 /** HTTP+SSE: one stream for all messages of the server, and one POST for each message to it. */
 export class SseChannel implements Channel {
@@ -29,6 +32,8 @@ export class SseChannel implements Channel {
   private endpoint: HttpTarget | undefined;
   /** The open POSTs, each with the timer that ends it. */
   private readonly posts = new Map<Abortable, NodeJS.Timeout>();
+  /** Replies and notifications that the server has not taken yet. */
+  private readonly untaken = new Set<Promise<void>>();
   private readonly speakers: SessionCallers;
   private closed = false;
 
@@ -116,8 +121,22 @@ export class SseChannel implements Channel {
   }
 
   send(message: Buffer, ticket?: Ticket, taken?: () => void, caller?: Caller): void {
-    const post = (credential: Credential): void => this.post(credential, message, ticket, taken);
-    this.speakers.send({ ticket, taken, caller, post, events: this.events, closed: () => this.closed });
+    const done = ticket ? taken : this.untilTaken(taken);
+    const post = (credential: Credential): void => this.post(credential, message, ticket, done);
+    this.speakers.send({ ticket, taken: done, caller, post, events: this.events, closed: () => this.closed });
+  }
+
+  private untilTaken(taken: (() => void) | undefined): () => void {
+    let resolve = (): void => {};
+    const wait = new Promise<void>((done) => {
+      resolve = done;
+    });
+    this.untaken.add(wait);
+    return () => {
+      if (!this.untaken.delete(wait)) return;
+      resolve();
+      taken?.();
+    };
   }
 
   private post(credential: Credential, message: Buffer, ticket: Ticket | undefined, taken?: () => void): void {
@@ -133,7 +152,7 @@ export class SseChannel implements Channel {
     const wire = post(
       context.http,
       inLane(this.endpoint!, credential.key),
-      ['content-type', 'application/json', ...credential.headers],
+      ssePostHeaders(credential),
       message,
       {
         // The answer arrives on the stream. The body of this response has no content of interest.
@@ -159,7 +178,10 @@ export class SseChannel implements Channel {
     const timer = setTimeout(() => {
       // Some servers end the POST of a request only after they have answered the request on the stream.
       if (ticket && !ticket.done) timer.refresh();
-      else this.abort(wire);
+      else {
+        this.abort(wire);
+        taken?.();
+      }
     }, context.timeouts.call).unref();
     this.posts.set(wire, timer);
   }
@@ -174,8 +196,10 @@ export class SseChannel implements Channel {
     wire.abort();
   }
 
+  /** The end of the stream ends the session at the server, so replies to questions and cancellations go first. */
   async close(): Promise<void> {
     this.closed = true;
+    if (this.untaken.size > 0) await within(Promise.all(this.untaken), CLOSE_PATIENCE);
     this.stream?.close();
     for (const wire of this.posts.keys()) this.abort(wire);
   }

@@ -182,13 +182,13 @@ describe('ids that 0.1 omits are the same at every reading', () => {
     const back = old.writeResult('GetTask', read) as JsonObject;
     expect((back['artifacts'] as JsonObject[]).map(({ index }) => index)).toEqual([4, 1]);
   });
-  it('of sessions', () => {
+  it('S1-54: of sessions', () => {
     const { sessionId: _session, ...alone } = wire;
     expect(old.readResult('GetTask', alone).contextId).toBe(derivedId('t1', 'session'));
   });
 });
 
-describe('C-25: states that 0.1 lacks', () => {
+describe('C-25 S1-39: states that 0.1 lacks', () => {
   it.each([
     ['TASK_STATE_REJECTED', 'failed'],
     ['TASK_STATE_AUTH_REQUIRED', 'input-required'],
@@ -201,6 +201,11 @@ describe('C-25: states that 0.1 lacks', () => {
   });
 
   it.each([
+    ['TASK_STATE_SUBMITTED', 'submitted'],
+    ['TASK_STATE_WORKING', 'working'],
+    ['TASK_STATE_COMPLETED', 'completed'],
+    ['TASK_STATE_FAILED', 'failed'],
+    ['TASK_STATE_CANCELED', 'canceled'],
     ['TASK_STATE_REJECTED', 'rejected'],
     ['TASK_STATE_AUTH_REQUIRED', 'auth-required'],
     ['TASK_STATE_INPUT_REQUIRED', 'input-required'],

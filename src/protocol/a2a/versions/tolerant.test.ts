@@ -13,7 +13,7 @@ const partOf = (id: '1.0' | '0.3' | '0.3-proto' | '0.1', part: JsonValue) => {
   return dialect(id).readRequest('SendMessage', params).message.parts[0];
 };
 
-describe('C-26: parts are distinguished by kind, by type, or by their members', () => {
+describe('C-26 S1-50: parts are distinguished by kind, by type, or by their members', () => {
   it.each([
     [{ kind: 'text', text: 'x' }, { text: 'x' }],
     [{ type: 'text', text: 'x' }, { text: 'x' }],

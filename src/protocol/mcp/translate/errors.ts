@@ -17,6 +17,7 @@ const FOR_THE_MODEL: readonly string[] = [
   'overloaded',
   'not_approved',
   'policy_denied',
+  'plugin_denied',
   'login_required',
 ];
 

@@ -89,7 +89,7 @@ describe('BR-10, BR-27: results in the client’s revision', () => {
   });
 });
 
-describe('items of lists', () => {
+describe('S0-32: items of lists', () => {
   const tool = {
     name: 't',
     title: 'T',

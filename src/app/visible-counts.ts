@@ -1,0 +1,43 @@
+/** The numbers of tools and skills that a caller sees. The number of all would tell of hidden ones (S3). */
+import { seesAll } from '../core/admission.js';
+import type { Caller } from '../core/caller.js';
+import { NO_CAPABILITIES } from '../core/catalog/capability-set.js';
+import { ALL_SERVERS } from '../core/gateway.js';
+import { within } from '../core/timing.js';
+import type { UpstreamState } from '../core/upstream-monitor.js';
+import type { Runtime } from './runtime.js';
+
+/** Time to read a list that is not known yet, in milliseconds. */
+const WAIT = 500;
+
+type Counted = Pick<UpstreamState, 'kind' | 'name' | 'count'>;
+
+/** The same states with the numbers for this caller. A number that is not known in time is left out. */
+export async function countedFor<S extends Counted>(
+  { mcp, a2a }: Pick<Runtime, 'mcp' | 'a2a'>,
+  caller: Caller,
+  states: readonly S[],
+): Promise<readonly S[]> {
+  if (seesAll(mcp.admission, caller)) return states;
+  const countOf = ({ kind, name }: S): Promise<number | undefined> =>
+    kind === 'server' ? toolsOf(mcp, caller, name) : skillsOf(a2a, caller, name);
+  return Promise.all(
+    states.map(async (state) => {
+      if (state.count === undefined) return state;
+      const { count: _, ...rest } = state;
+      const count = await within(countOf(state), WAIT).catch(() => undefined);
+      return { ...rest, ...(count !== undefined && { count }) } as S;
+    }),
+  );
+}
+
+async function toolsOf({ catalog }: Runtime['mcp'], caller: Caller, server: string): Promise<number | undefined> {
+  const { part } = await catalog.partOf(caller, ALL_SERVERS, server, 'tools/list', NO_CAPABILITIES);
+  return part && part.snapshot.items.length - part.hidden.size;
+}
+
+async function skillsOf({ directory }: Runtime['a2a'], caller: Caller, name: string): Promise<number | undefined> {
+  const agent = directory.get(name);
+  const facts = agent?.factsFor ? await agent.factsFor(caller) : agent?.known();
+  return facts?.card.skills.length;
+}

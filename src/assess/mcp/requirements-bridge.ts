@@ -1,0 +1,73 @@
+/**
+ * Requirements of gateways between the eras. Parley's own: no specification has them, and most of them show only to an
+ * observer on both sides of the gateway.
+ */
+import { ANY, type RowOf, row } from './row.js';
+
+const BASE = 'Base protocol';
+const LIFE = 'Versions and life cycle';
+const BOTH_SIDES = { unobservable: 'needs a view of both sides of a gateway' };
+
+// biome-ignore format: one requirement per line pair
+export const BRIDGE_ROWS: readonly RowOf[] = [
+  row('BR-01', 'MAY', 'A-E', ANY, LIFE, BOTH_SIDES, 'basic', 'Ids, progress tokens, event ids, session ids, cursors and task ids are written anew for each hop.',
+    'Map ids at each edge.'),
+  row('BR-02', 'MAY', 'A-E', ANY, LIFE, BOTH_SIDES, 'basic', 'Metadata of one hop is removed and written anew; unknown metadata survives.',
+    'Strip and stamp metadata at each edge.'),
+  row('BR-03', 'MUST', 'A-D', ANY, LIFE, 'modernVersion', 'basic/lifecycle', 'initialize with a version of the modern era is answered with a revision of the handshake era.',
+    'Answer with the latest revision of the handshake era.'),
+  row('BR-04', 'MAY', 'A-E', ANY, LIFE, BOTH_SIDES, 'basic', 'A result that asks for input becomes requests to a client of the handshake era.',
+    'Translate the questions.'),
+  row('BR-05', 'MAY', 'A-E', ANY, LIFE, BOTH_SIDES, 'basic', 'Rounds without questions are repeated without the client.',
+    'Repeat them with a pause and a limit.'),
+  row('BR-06', 'MAY', 'A-E', ANY, LIFE, BOTH_SIDES, 'basic', 'Answers that arrive at another replica complete the call.',
+    'Share the waiting calls.'),
+  row('BR-07', 'MAY', 'A-E', ANY, LIFE, BOTH_SIDES, 'basic', 'A client of the handshake era that disconnects does not cancel its call.',
+    'Keep the call, and replay its result.'),
+  row('BR-08', 'MAY', 'A-E', ANY, LIFE, BOTH_SIDES, 'basic', 'A client without the needed capability gets a refusal, and no hang.',
+    'Refuse the call.'),
+  row('BR-09', 'MAY', 'A-E', ANY, LIFE, BOTH_SIDES, 'basic', 'ping and logging/setLevel are answered by the gateway itself.',
+    'Answer them without the server.'),
+  row('BR-10', 'MAY', 'A-D', ANY, BASE, 'modernFields', 'basic', 'Results of the handshake era have none of resultType, ttlMs and cacheScope.',
+    'Leave the fields out.'),
+  row('BR-11', 'MAY', 'A-E', ANY, LIFE, BOTH_SIDES, 'basic', 'server/discover is answered from the cache for servers of the handshake era.',
+    'Keep the capabilities.'),
+  row('BR-12', 'MAY', 'A-E', ANY, LIFE, BOTH_SIDES, 'basic', 'A request of a server of the handshake era becomes a result that asks for input, and the call runs once.',
+    'Park the call.'),
+  row('BR-13', 'MAY', 'A-E', ANY, LIFE, BOTH_SIDES, 'basic', 'The second request works at another replica.',
+    'Share the parked calls.'),
+  row('BR-14', 'MAY', 'A-E', ANY, LIFE, BOTH_SIDES, 'basic', 'A changed, expired or foreign requestState is refused, and the server is not called.',
+    'Seal requestState.'),
+  row('BR-15', 'MAY', 'A-E', ANY, LIFE, BOTH_SIDES, 'basic', 'A call that waits too long is cancelled, and never runs again.',
+    'Cancel at the server.'),
+  row('BR-16', 'MAY', 'A-E', ANY, LIFE, BOTH_SIDES, 'basic', 'After the loss of a replica the second request gets an error of its own.',
+    'Tell the client.'),
+  row('BR-17', 'MAY', 'A-E', ANY, LIFE, BOTH_SIDES, 'basic', 'Callers of one program never see messages of each other.',
+    'Keep messages apart by request.'),
+  row('BR-18', 'MAY', 'A-E', ANY, LIFE, BOTH_SIDES, 'basic', 'Requests of a server that belong to no call are refused; ping is answered.',
+    'Refuse them.'),
+  row('BR-19', 'MAY', 'A-E', ANY, LIFE, BOTH_SIDES, 'basic', 'A stream that the client closes cancels the request at the server.',
+    'Send notifications/cancelled.'),
+  row('BR-20', 'MAY', 'A-E', ANY, LIFE, BOTH_SIDES, 'basic', 'Errors of the handshake era are translated.',
+    'Translate by the table of errors.'),
+  row('BR-21', 'MAY', 'A-E', ANY, LIFE, BOTH_SIDES, 'basic', 'The acknowledgement of a subscription names only what the server confirmed.',
+    'Wait for the server.'),
+  row('BR-22', 'MAY', 'A-E', ANY, LIFE, BOTH_SIDES, 'basic', 'Lists have the same content and order on every connection.',
+    'Sort lists.'),
+  row('BR-23', 'MAY', 'A-E', ANY, LIFE, BOTH_SIDES, 'basic', 'Mirrored headers are written anew after names were changed.',
+    'Write headers from the body.'),
+  row('BR-24', 'MAY', 'A-E', ANY, LIFE, BOTH_SIDES, 'basic', 'The capabilities declared to a server are those of the caller that can be relayed.',
+    'Intersect the capabilities.'),
+  row('BR-25', 'MAY', 'A-E', ANY, LIFE, BOTH_SIDES, 'basic', 'requestState is wrapped and bound to the caller.',
+    'Seal requestState.'),
+  row('BR-26', 'MAY', 'A-E', ANY, LIFE, BOTH_SIDES, 'basic', 'Private results never reach another caller.',
+    'Key the cache by caller.'),
+  row('BR-27', 'MAY', 'A-E', ANY, LIFE, BOTH_SIDES, 'basic', 'Fields that a revision does not have are left out.',
+    'Project results by revision.'),
+  row('BR-28', 'MAY', 'A-E', ANY, LIFE, BOTH_SIDES, 'basic', 'Both forms of tasks are translated into each other.',
+    'Translate tasks.'),
+  row('BR-29', 'MAY', 'A-E', ANY, LIFE, BOTH_SIDES, 'basic', 'The token of the caller stays at the gateway, and challenges of servers do not reach the caller.',
+    'Keep tokens apart.'),
+  row('BR-30', 'MAY', 'A-E', ANY, LIFE, BOTH_SIDES, 'basic', 'Deprecated features can be switched off on each side.',
+    'Add settings.'),
+];

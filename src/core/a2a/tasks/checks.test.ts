@@ -1,0 +1,38 @@
+import { describe, expect, test } from 'vitest';
+import type { AgentCard, Part } from '../../../protocol/a2a/model.js';
+import { checkMediaTypes } from './checks.js';
+
+const card = (defaultInputModes: string[], inputModes?: string[]): AgentCard =>
+  ({ defaultInputModes, skills: [{ id: 's', ...(inputModes && { inputModes }) }] }) as unknown as AgentCard;
+
+const refusal = (part: Part, given: AgentCard): string | undefined => {
+  try {
+    checkMediaTypes([{ text: 'Hello' }, part], given);
+    return undefined;
+  } catch (error) {
+    return (error as { reason?: string }).reason;
+  }
+};
+
+describe('files (S-22)', () => {
+  const image: Part = { raw: 'AA==', mediaType: 'image/png' };
+
+  test('of a media type that neither the agent nor a skill declares are refused', () => {
+    expect(refusal(image, card(['text/plain'], ['application/json']))).toBe('content_type_not_supported');
+    expect(refusal({ url: 'https://a.example/x', mediaType: 'image/png' }, card(['text/plain']))).toBe(
+      'content_type_not_supported',
+    );
+  });
+
+  test('of a declared type pass, also if a skill or an informal word declares it', () => {
+    expect(refusal(image, card(['text/plain', 'image/*']))).toBeUndefined();
+    expect(refusal(image, card(['text'], ['image']))).toBeUndefined();
+  });
+
+  test('without a type, to an agent that declares none, and texts and data of any type pass', () => {
+    expect(refusal({ raw: 'AA==' }, card(['text/plain']))).toBeUndefined();
+    expect(refusal(image, card([]))).toBeUndefined();
+    expect(refusal({ text: '# A', mediaType: 'text/markdown' }, card(['application/json']))).toBeUndefined();
+    expect(refusal({ data: {}, mediaType: 'application/xml' }, card(['text/plain']))).toBeUndefined();
+  });
+});

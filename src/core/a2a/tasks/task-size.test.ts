@@ -1,0 +1,117 @@
+/** The bytes of a task, and of the events that wait for its readers and for storage. */
+import { afterEach, beforeEach, expect, test } from 'vitest';
+import {
+  Channel,
+  type Core,
+  chunk,
+  message,
+  type Rig,
+  read,
+  startRig,
+  status,
+  task,
+} from '../../../../test/support/scripted-agent.js';
+import type { Artifact, Message, StreamResponse, Task } from '../../../protocol/a2a/model.js';
+
+const LIMIT = 100_000;
+const limits = {
+  ...{ parts: 1_000, artifacts: 1_000, history: 1_000, taskSize: LIMIT, tasks: 1_000 },
+  ...{ streams: 10, streamsPerCaller: 3, maxHops: 3 },
+};
+
+let rig: Rig;
+let core: Core;
+let upstream: Channel;
+
+beforeEach(async () => {
+  rig = await startRig();
+  core = rig.core({ limits });
+  upstream = new Channel();
+  rig.one.onStream = () => upstream;
+});
+afterEach(() => rig.stop());
+
+const stored = (id: string) => rig.records.find({ agent: 'one', owner: 'alice', id });
+const start = () => core.open('SendStreamingMessage', { message: message() });
+const sizeOf = (value: unknown): number => JSON.stringify(value).length;
+
+test('an artifact that an agent extends without end is refused at the limit, and the stream of the agent is closed', async () => {
+  upstream.push({ task: task('t1', 'TASK_STATE_WORKING') });
+  for (let i = 0; i < 300; i++) upstream.push(chunk('t1', 'x'.repeat(1_000), i > 0));
+  const events = await start();
+  await expect(read(events)).rejects.toMatchObject({ reason: 'invalid_agent_response' });
+  await expect.poll(() => upstream.left).toBe(true);
+  expect(sizeOf((await stored('t1'))?.task)).toBeLessThan(LIMIT);
+});
+
+test('artifacts that replace each other count once', async () => {
+  upstream.push({ task: task('t1', 'TASK_STATE_WORKING') });
+  for (let i = 0; i < 300; i++) upstream.push(chunk('t1', `${i}`.padEnd(40_000, 'x'), false));
+  upstream.push(status('t1', 'TASK_STATE_COMPLETED'));
+  await read(await start());
+  const kept = await stored('t1');
+  expect(kept?.task.status.state).toBe('TASK_STATE_COMPLETED');
+  expect(kept?.task.artifacts?.[0]?.parts[0]?.text?.slice(0, 3)).toBe('299');
+});
+
+test('a larger task of an answer is refused', async () => {
+  const artifacts = [{ artifactId: 'a', parts: [{ text: 'x'.repeat(LIMIT) }] }] as Artifact[];
+  rig.one.onSend = async () => ({ value: { task: task('t1', 'TASK_STATE_COMPLETED', { artifacts }) } });
+  await expect(core.send()).rejects.toMatchObject({ reason: 'invalid_agent_response' });
+  expect(await stored('t1')).toBeUndefined();
+});
+
+test('the oldest messages of a history are dropped at the limit', async () => {
+  const said = (i: number): Message => ({
+    ...{ messageId: `m${i}`, role: 'ROLE_AGENT' as const },
+    parts: [{ text: `${i}`.padEnd(9_000, 'x') }],
+  });
+  const turn = (i: number): Task => task('t1', 'TASK_STATE_INPUT_REQUIRED', { history: [said(i)] });
+  rig.one.onSend = async () => ({ value: { task: turn(0) } });
+  await core.send();
+  for (let i = 1; i < 30; i++) {
+    rig.one.onSend = async () => ({ value: { task: turn(i) } });
+    await core.send({ taskId: 't1' });
+  }
+  const kept = (await stored('t1'))?.task;
+  expect(sizeOf(kept)).toBeLessThan(LIMIT);
+  expect(kept?.history?.at(-1)?.messageId).toBe('m29');
+  expect(kept?.history?.length).toBeGreaterThan(3);
+});
+
+test('a reader that is too many bytes behind gets the current task instead of the events', async () => {
+  core = rig.core({ limits: { ...limits, taskSize: 32 * 1024 * 1024 } });
+  upstream.push({ task: task('t1', 'TASK_STATE_WORKING') });
+  const events = await start();
+  await read(events, 1);
+  for (let i = 0; i < 10; i++) upstream.push(chunk('t1', `${i}`.padEnd(1_000_000, 'x'), i > 0));
+  upstream.push(status('t1', 'TASK_STATE_COMPLETED'));
+  await expect.poll(() => upstream.left, { timeout: 20_000 }).toBe(true);
+  const waited: StreamResponse[] = await read(events);
+  expect(waited[0]?.task?.status.state).toBe('TASK_STATE_COMPLETED');
+  expect(waited).toHaveLength(1);
+});
+
+test('large events that wait for the database become one event with the current task', async () => {
+  core = rig.core({ limits: { ...limits, taskSize: 32 * 1024 * 1024 } });
+  upstream.push({ task: task('t1', 'TASK_STATE_WORKING') });
+  const events = await start();
+  await read(events, 1);
+  const { tx } = rig.state.db;
+  let written = 0;
+  let largest = 0;
+  rig.state.db.tx = async (statements) => {
+    written++;
+    largest = Math.max(largest, ...statements.map(([, params]) => sizeOf(params)));
+    const size = statements.reduce((sum, [, params]) => sum + sizeOf(params), 0);
+    largest = Math.max(largest, size);
+    // The first write stays away while the agent sends all its events.
+    if (written === 1) await expect.poll(() => upstream.unread, { timeout: 20_000 }).toBe(0);
+    return tx.call(rig.state.db, statements);
+  };
+  for (let i = 0; i < 30; i++) upstream.push(chunk('t1', `${i}`.padEnd(500_000, 'x'), false));
+  upstream.push(status('t1', 'TASK_STATE_COMPLETED'));
+  await read(events);
+  expect((await stored('t1'))?.task.status.state).toBe('TASK_STATE_COMPLETED');
+  expect(largest).toBeLessThan(7_000_000);
+});

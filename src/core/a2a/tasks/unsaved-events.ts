@@ -1,0 +1,50 @@
+import type { StreamResponse, Task } from '../../../protocol/a2a/model.js';
+import type { Passed } from '../agent.js';
+import { sizeOfEvent } from './task-size.js';
+
+/** The most events that wait for storage. It equals the number of events kept of a task. */
+const MOST = 512;
+const MOST_BYTES = 4 * 1024 * 1024;
+
+interface Kept {
+  readonly events: readonly StreamResponse[];
+  readonly bytes: number;
+}
+
+const NONE: Kept = { events: [], bytes: 0 };
+
+/**
+ * The events of a task that wait for storage. Beyond the limits, webhooks and other replicas get the current task
+ * instead of the single events.
+ */
+export class UnsavedEvents {
+  private kept: Kept = NONE;
+
+  /** Adds events that lead to the task. */
+  add(events: readonly Passed<StreamResponse>[], task: Task): void {
+    const bytes = events.reduce((sum, event) => sum + sizeOfEvent(event), 0);
+    this.keep({ events: events.map(({ value }) => value), bytes }, task);
+  }
+
+  /** Removes all events, which are about to be stored. */
+  take(): Kept {
+    const { kept } = this;
+    this.kept = NONE;
+    return kept;
+  }
+
+  /** Puts events back that could not be stored, before those that came meanwhile. */
+  putBack(taken: Kept, task: Task): void {
+    const since = this.take();
+    this.kept = taken;
+    this.keep(since, task);
+  }
+
+  private keep(more: Kept, task: Task): void {
+    const events = [...this.kept.events, ...more.events];
+    const bytes = this.kept.bytes + more.bytes;
+    const tooMany = events.length > MOST || (events.length > 1 && bytes > MOST_BYTES);
+    // The task takes no further memory, because the log has it anyway.
+    this.kept = tooMany ? { events: [{ task }], bytes: 0 } : { events, bytes };
+  }
+}

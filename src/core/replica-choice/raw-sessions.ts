@@ -1,0 +1,40 @@
+import type { Caller } from '../caller.js';
+import { RecentMap } from '../recent-map.js';
+import type { RawRequest } from '../upstream.js';
+
+const SESSION_HEADER = 'mcp-session-id';
+const MOST_SESSIONS = 5_000;
+
+/** Sends requests that the gateway passes on unread to the replica that opened their session. */
+export class RawSessions {
+  private readonly replicas = new RecentMap<string>(MOST_SESSIONS);
+
+  /** The id of the replica that opened the session of a request. */
+  replicaOf(caller: Caller, { headers }: RawRequest): string | undefined {
+    const session = sessionIn(headers);
+    return session === undefined ? undefined : this.replicas.get(keyOf(caller, session));
+  }
+
+  /** The same request, whose reply is searched for a new session. */
+  noting(caller: Caller, request: RawRequest, replica: string): RawRequest {
+    return {
+      ...request,
+      start: (status, headers, flow) => {
+        const session = sessionIn(headers);
+        if (session !== undefined) this.replicas.set(keyOf(caller, session), replica);
+        request.start(status, headers, flow);
+      },
+      data: (chunk) => request.data(chunk),
+    };
+  }
+}
+
+/** Two replicas, or two callers, may have sessions of the same id. */
+const keyOf = (caller: Caller, session: string): string => `${caller.principal.key}\n${session}`;
+
+/** The session in headers, which are flat pairs. */
+function sessionIn(headers: readonly string[]): string | undefined {
+  for (let index = 0; index + 1 < headers.length; index += 2)
+    if (headers[index]!.toLowerCase() === SESSION_HEADER) return headers[index + 1]!.slice(0, 200);
+  return undefined;
+}

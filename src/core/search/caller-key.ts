@@ -1,0 +1,19 @@
+import { createHash } from 'node:crypto';
+
+const digest = (text: string): string => createHash('sha256').update(text).digest('hex').slice(0, 32);
+
+/**
+ * The key of a caller in stored outcomes: hashes of its tenant and of the key of its principal, without names.
+ * Undefined for a caller without an identity: search does not learn from its calls.
+ */
+export function callerKey(principal: string): string | undefined {
+  if (principal === '') return undefined;
+  // The key of a principal begins with its tenant, if it has one.
+  const tenant = principal.startsWith('~') ? digest(principal.slice(0, principal.indexOf('#'))) : '';
+  return `${tenant}.${digest(principal)}`;
+}
+
+/** Callers of different tenants never learn from each other. */
+export const sameTenant = (a: string, b: string): boolean => tenantOf(a) === tenantOf(b);
+
+const tenantOf = (key: string): string => key.slice(0, Math.max(0, key.indexOf('.')));

@@ -1,0 +1,63 @@
+import { type Embedder, RefusedTexts } from '../core/search/tool-vectors.js';
+import type { OAuthHttp } from '../identity/upstream/oauth-http.js';
+
+export interface EmbeddingsOptions {
+  /** The address of an OpenAI-compatible service, such as http://127.0.0.1:8080/v1/embeddings. */
+  readonly url: string;
+  readonly model: string;
+  readonly key: string | undefined;
+  /** Requests with limits of time and size. */
+  readonly http: OAuthHttp;
+}
+
+const MOST_DIMENSIONS = 4_096;
+/** Statuses of services for a text that is too long for their model, or otherwise not for it. */
+const REFUSALS: ReadonlySet<number> = new Set([400, 413, 422]);
+
+/**
+ * Vectors from an OpenAI-compatible endpoint that the operator runs or chose. Its answers are checked, because they may
+ * be wrong.
+ */
+export class Embeddings implements Embedder {
+  constructor(private readonly options: EmbeddingsOptions) {}
+
+  async embed(texts: readonly string[]): Promise<readonly Float32Array[]> {
+    const { url, model, key, http } = this.options;
+    const headers = ['content-type', 'application/json', 'accept', 'application/json'];
+    if (key !== undefined) headers.push('authorization', `Bearer ${key}`);
+    const body = JSON.stringify({ model, input: texts, encoding_format: 'float' });
+    const reply = await http.send({ method: 'POST', url, headers, body });
+    if (REFUSALS.has(reply.status)) throw new RefusedTexts(`the embeddings endpoint refuses with ${reply.status}`);
+    if (reply.status !== 200) throw new Error(`the embeddings endpoint answered with status ${reply.status}`);
+    return vectorsIn(reply.body, texts.length);
+  }
+}
+
+function vectorsIn(body: string, count: number): Float32Array[] {
+  let answer: unknown;
+  try {
+    answer = JSON.parse(body);
+  } catch {
+    throw new Error('the answer of the embeddings endpoint is not JSON');
+  }
+  const data = (answer as { data?: unknown } | null)?.data;
+  if (!Array.isArray(data) || data.length !== count)
+    throw new Error(`the embeddings endpoint did not answer with ${count} vectors`);
+  const vectors = new Array<Float32Array | undefined>(count).fill(undefined);
+  for (const [place, entry] of data.entries()) {
+    const { index = place, embedding } = (entry ?? {}) as { index?: unknown; embedding?: unknown };
+    if (typeof index === 'number' && index in vectors) vectors[index] = unitVector(embedding);
+  }
+  const dimensions = vectors[0]?.length;
+  if (vectors.some((vector) => vector === undefined || vector.length !== dimensions))
+    throw new Error('the embeddings endpoint answered with vectors that do not fit together');
+  return vectors as Float32Array[];
+}
+
+function unitVector(given: unknown): Float32Array | undefined {
+  if (!Array.isArray(given) || given.length === 0 || given.length > MOST_DIMENSIONS) return undefined;
+  if (!given.every((value) => typeof value === 'number' && Number.isFinite(value))) return undefined;
+  const vector = Float32Array.from(given as number[]);
+  const length = Math.hypot(...vector);
+  return Number.isFinite(length) && length > 0 ? vector.map((value) => value / length) : undefined;
+}

@@ -1,0 +1,120 @@
+/** An OpenAPI document: reading, and references inside it. */
+import { parse as parseYaml } from 'yaml';
+import { isObject, type JsonObject, type JsonValue } from '../../protocol/jsonrpc/raw.js';
+
+/** Largest document, in bytes. Parsing blocks the process, and YAML takes ten times as long as JSON. */
+export const MOST_DOCUMENT = 16 * 1024 * 1024;
+const MOST_YAML = 1024 * 1024;
+/** Nested lists and maps. The parser of YAML is slow for many of them. */
+const DEEPEST = 500;
+/** References that lead to references. */
+const MOST_HOPS = 20;
+/** The longest reference. Any number of places may have the same one, and each place costs its length. */
+const LONGEST_REFERENCE = 1_000;
+/** YAML aliases; each may stand for a large part of the document. */
+const MOST_ALIASES = 100;
+
+/** A problem of a document that its operator can solve. */
+export class DocumentProblem extends Error {}
+
+/** Parses JSON or YAML. Throws a `DocumentProblem`. */
+export function readDocument(text: string): JsonObject {
+  let value: unknown;
+  const json = /^\s*\{/.test(text);
+  if (!json && text.length > MOST_YAML)
+    throw new DocumentProblem(`is YAML of more than ${MOST_YAML} bytes; convert it to JSON`);
+  if (depthOf(text) > DEEPEST) throw new DocumentProblem(`has more than ${DEEPEST} levels`);
+  try {
+    value = json ? JSON.parse(text) : parseYaml(text, { maxAliasCount: MOST_ALIASES });
+  } catch {
+    // The message of the parser could contain the text of a secret file.
+    throw new DocumentProblem('is neither JSON nor YAML');
+  }
+  if (!isObject(value)) throw new DocumentProblem('is not an OpenAPI document');
+  if (value['swagger'] !== undefined) throw new DocumentProblem('is Swagger 2.0; convert it to OpenAPI 3');
+  if (typeof value['openapi'] !== 'string' || !/^3\.\d/.test(value['openapi']))
+    throw new DocumentProblem('is not an OpenAPI 3 document: it has no "openapi" with a version 3');
+  return value;
+}
+
+/**
+ * The object at a place of the document, behind local references. Undefined for a reference to another document, which
+ * is never fetched, and for a reference that leads nowhere or in a circle.
+ */
+export function resolved(document: JsonObject, value: JsonValue | undefined): JsonObject | undefined {
+  let found: JsonValue | undefined = value;
+  for (let hop = 0; hop < MOST_HOPS; hop++) {
+    if (!isObject(found)) return undefined;
+    const reference = found['$ref'];
+    if (typeof reference !== 'string') return found;
+    found = at(document, reference);
+  }
+  return undefined;
+}
+
+/** The values of references, by document: any number of places may name the same long reference. */
+const known = new WeakMap<JsonObject, Map<string, JsonValue | undefined>>();
+
+/** The value of a local JSON pointer. */
+export function at(document: JsonObject, reference: string): JsonValue | undefined {
+  if (!reference.startsWith('#/') || reference.length > LONGEST_REFERENCE) return undefined;
+  const values = known.get(document) ?? new Map<string, JsonValue | undefined>();
+  known.set(document, values);
+  if (!values.has(reference)) values.set(reference, valueAt(document, reference));
+  return values.get(reference);
+}
+
+function valueAt(document: JsonObject, reference: string): JsonValue | undefined {
+  let value: JsonValue | undefined = document;
+  for (const part of reference.slice(2).split('/')) {
+    const key = decoded(part).replaceAll('~1', '/').replaceAll('~0', '~');
+    if (Array.isArray(value)) value = value[Number(key)];
+    else if (isObject(value)) value = Object.hasOwn(value, key) ? value[key] : undefined;
+    else return undefined;
+  }
+  return value;
+}
+
+function decoded(text: string): string {
+  try {
+    return decodeURIComponent(text);
+  } catch {
+    return text;
+  }
+}
+
+/** An upper bound of the levels: brackets in texts count too. */
+function depthOf(text: string): number {
+  let depth = 0;
+  let most = 0;
+  for (let i = 0; i < text.length; i++) {
+    const code = text.charCodeAt(i);
+    if (code === OPENING[0] || code === OPENING[1]) {
+      depth += 1;
+      if (depth > most) most = depth;
+    } else if ((code === CLOSING[0] || code === CLOSING[1]) && depth > 0) depth -= 1;
+  }
+  return most;
+}
+
+const OPENING = [0x5b, 0x7b] as const;
+const CLOSING = [0x5d, 0x7d] as const;
+
+/** The weights of objects and lists: any number of operations may refer to the same large one. */
+const weights = new WeakMap<object, number>();
+
+/** The approximate length of a value as JSON; infinite for one with too many levels. */
+export function weightOf(value: JsonValue | undefined, depth = 0): number {
+  if (typeof value === 'string') return value.length + 2;
+  if (typeof value !== 'object' || value === null) return 5;
+  const known = weights.get(value);
+  if (known !== undefined) return known;
+  if (depth > DEEPEST) return Number.POSITIVE_INFINITY;
+  // Aliases of YAML can make a list contain itself.
+  weights.set(value, Number.POSITIVE_INFINITY);
+  let weight = 2;
+  if (Array.isArray(value)) for (const each of value) weight += weightOf(each, depth + 1) + 1;
+  else for (const key of Object.keys(value)) weight += key.length + 4 + weightOf(value[key], depth + 1);
+  weights.set(value, weight);
+  return weight;
+}

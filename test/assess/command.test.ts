@@ -1,0 +1,136 @@
+/** `parley assess` as a program: terminal, files, gate and comparison; and its page in a real browser. */
+import { type ChildProcess, execFile, spawn } from 'node:child_process';
+import { existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { fileURLToPath, pathToFileURL } from 'node:url';
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { VERSION } from '../../src/app/product-info.js';
+import type { Report } from '../../src/assess/report/model.js';
+import { render } from '../../src/assess/report/render.js';
+import { startBrowser } from '../support/browser.js';
+import { BIN } from '../support/gateway.js';
+import { listening } from '../support/listening.js';
+import { Terminal } from '../support/terminal.js';
+
+const SERVER = fileURLToPath(new URL('../fixtures/eras/server.mjs', import.meta.url));
+const REVISION = '2025-06-18';
+
+let server: ChildProcess;
+let url: string;
+let folder: string;
+
+beforeAll(async () => {
+  folder = mkdtempSync(join(tmpdir(), 'parley-assess-'));
+  server = spawn(process.execPath, [SERVER, REVISION, 'json'], { stdio: ['pipe', 'pipe', 'ignore'] });
+  url = await listening(server);
+});
+afterAll(() => {
+  server.kill();
+  rmSync(folder, { recursive: true, force: true });
+});
+
+const file = (name: string): string => join(folder, name);
+const read = (name: string): string => readFileSync(file(name), 'utf8');
+
+/** Runs the command with `--active`, for one revision; resolves with the exit code and the output. */
+const run = (...args: string[]): Promise<{ code: number; stdout: string; stderr: string }> =>
+  new Promise((resolve) => {
+    const line = [BIN, 'assess', url, '--active', '--revision', REVISION, '--rate', '1000', ...args];
+    execFile(process.execPath, line, { cwd: folder, maxBuffer: 2 ** 26 }, (error, stdout, stderr) =>
+      resolve({ code: error === null ? 0 : Number(error.code), stdout, stderr }),
+    );
+  });
+
+describe('parley assess', () => {
+  it('writes each format, the badge and the changes since an earlier report', async () => {
+    const first = await run('--output', 'a.json,a.html,a.md,a.xml,a.svg,a.txt');
+    expect(first.code).toBe(0);
+    const report = JSON.parse(read('a.json')) as Report;
+    expect(first.stdout).toBe(read('a.txt'));
+    expect(first.stdout).toContain(`${report.score} of 100, grade ${report.grade}`);
+    expect(first.stdout).toMatch(/P0 BASE-09 MUST: .*\n.*\n {2}Fix: .*\n {2}See https:.*\n {4}> POST/);
+    expect(read('a.md')).toContain('| P0 | [BASE-09](https://modelcontextprotocol.io/');
+    expect(read('a.xml')).toMatch(/<testsuite name="MCP" tests="\d+" failures="\d+" skipped="\d+">/);
+    expect(read('a.svg')).toContain(`${report.score} ${report.grade}`);
+
+    const checks = report.sections[0]!.checks.map((check) => ({ ...check }));
+    Object.assign(checks.find(({ id }) => id === 'BASE-09')!, { outcome: 'pass' });
+    const earlier = { ...report, score: 95, sections: [{ ...report.sections[0]!, checks }] };
+    writeFileSync(file('earlier.json'), JSON.stringify(earlier));
+    const second = await run('--compare', 'earlier.json', '--output', 'b.json');
+    const difference = Math.round((report.score - 95) * 10) / 10;
+    expect(second.stdout).toContain(
+      `Since the last report: 95 -> ${report.score} (${difference})\n  BASE-09: pass -> fail\nHistory: 95 -> ${report.score}\n`,
+    );
+    const { changes, times: _, ...rest } = JSON.parse(read('b.json')) as Report;
+    expect(changes).toEqual({
+      scoreBefore: 95,
+      history: [{ started: report.times.started, score: 95 }],
+      checks: [{ id: 'BASE-09', before: 'pass', after: 'fail' }],
+    });
+    const { changes: none, times: __, ...same } = report;
+    expect(none).toBeNull();
+    expect(rest).toEqual(same);
+  });
+
+  it('S1-84: names the specification and the build', async () => {
+    const { stdout } = await run('--profile', 'openai');
+    expect(stdout).toContain(`MCP ${REVISION} (https://modelcontextprotocol.io/specification/${REVISION})`);
+    // The build writes the commit, if the project is a repository.
+    const commit = new URL('../../dist/commit.txt', import.meta.url);
+    const built = existsSync(commit) ? `, commit ${readFileSync(commit, 'utf8').trim()}` : '';
+    if (built !== '') expect(built).toMatch(/^, commit [0-9a-f]{40,64}\+?$/);
+    expect(stdout).toContain(`Made by parley ${VERSION}${built}, `);
+  });
+
+  it('ends with 1 below the gate', async () => {
+    expect((await run('--gate', '50', '--profile', 'openai')).code).toBe(0);
+    expect((await run('--gate', '100')).code).toBe(1);
+    expect((await run('--gate', 'high')).code).toBe(2);
+  });
+
+  it('shows a bar and a line for each surface on a terminal', async () => {
+    const command = `${process.execPath} ${BIN} assess ${url} --revision ${REVISION} --rate 1000`;
+    const terminal = Terminal.run(command, { cwd: folder, columns: 120, env: { PATH: process.env['PATH'] ?? '' } });
+    await terminal.shows(/\[#+\.+\] \d+ passed, \d+ failed [A-Z]+-\d+\w? 2025-06-18 over http/);
+    await terminal.shows(/2025-06-18 over http: \d+ passed, \d+ failed\n/);
+    await terminal.shows(/\d+ gaps:/);
+    await terminal.interrupt();
+  });
+});
+
+describe('the page', () => {
+  it('fits a phone and paper, and asks for nothing', async () => {
+    await run('--output', 'page.json');
+    await run('--compare', 'page.json', '--output', 'page.html');
+    const browser = await startBrowser({ viewport: { width: 390, height: 844 } });
+    try {
+      const page = await browser.page();
+      await page.goto(pathToFileURL(file('page.html')).href);
+      for (const media of ['screen', 'print'] as const) {
+        await page.emulateMedia({ media });
+        const overhang = 'document.documentElement.scrollWidth - document.documentElement.clientWidth';
+        expect(await page.evaluate(overhang), media).toBe(0);
+      }
+      const text = await page.textContent('body');
+      for (const part of ['Changes since the last run', 'Categories', 'P0:', 'P1:', 'Requirements', 'Methods'])
+        expect(text).toContain(part);
+      // Evidence is cut on the screen by a scroll bar, and whole on paper.
+      const cut = `[...document.querySelectorAll('pre')].filter((each) => each.scrollHeight > each.clientHeight + 1).length`;
+      expect(await page.evaluate(cut)).toBe(0);
+      expect(browser.requests.filter((each) => !each.startsWith('file:'))).toEqual([]);
+      // A parser of XML accepts the JUnit files and the badge, also about several targets.
+      const report = JSON.parse(read('page.json')) as Report;
+      for (const format of ['junit', 'badge'] as const)
+        for (const reports of [[report], [report, { ...report, target: 'http://other.example/<&>' }]]) {
+          const parsed = `new DOMParser().parseFromString(${JSON.stringify(render(reports, format))}, 'text/xml')`;
+          const facts = `(() => { const it = ${parsed}; return [it.querySelectorAll('parsererror').length, it.documentElement.nodeName, it.querySelectorAll('testsuite').length] })()`;
+          const suites = format === 'junit' ? reports.length : 0;
+          expect(await page.evaluate(facts)).toEqual([0, format === 'junit' ? 'testsuites' : 'svg', suites]);
+        }
+    } finally {
+      await browser.close();
+    }
+  });
+});
