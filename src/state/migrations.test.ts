@@ -1,7 +1,7 @@
 import { mkdtempSync, readdirSync, rmSync, statSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from 'vitest';
+import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test, vi } from 'vitest';
 import { type PostgresService, startPostgres } from '../../test/support/services.js';
 import type { Db } from './db.js';
 import { openState } from './index.js';
@@ -19,8 +19,8 @@ const next: Step[] = [
 ];
 const newest = steps.at(-1)!.v;
 
-test('steps are numbered 1, 2, 3 …', () => {
-  expect(steps.map(({ v }) => v)).toEqual(steps.map((_, i) => i + 1));
+test('the numbers of the steps are consecutive: a step below the version of a database is never applied', () => {
+  expect(steps.map(({ v }) => v)).toEqual(steps.map((_, index) => index + 1));
 });
 
 describe.each(['sqlite', 'postgres'] as const)('migrations on %s', (dialect) => {
@@ -130,6 +130,19 @@ describe('the backup of an embedded database', () => {
     const restored = await SqliteDb.open(copy);
     expect(await restored.q('SELECT key FROM meta')).toEqual([{ key: 'kept' }]);
     await restored.close();
+  });
+
+  test('has a name of its own for each of several openers within one millisecond', async () => {
+    const old = await openDb({ data: folder, steps: steps.slice(0, 3) });
+    await old.close();
+    vi.useFakeTimers({ toFake: ['Date'] });
+    try {
+      const opened = await Promise.all(Array.from({ length: 4 }, () => openDb({ data: folder })));
+      for (const db of opened) await db.close();
+    } finally {
+      vi.useRealTimers();
+    }
+    expect(readdirSync(folder).filter((name) => name.endsWith('.bak'))).not.toEqual([]);
   });
 
   test('is not made at every start', async () => {

@@ -1,4 +1,5 @@
 /** Opens the configured database and migrates it to the newest step. */
+import { randomBytes } from 'node:crypto';
 import { join } from 'node:path';
 import type { Log } from '../telemetry/log.js';
 import type { Db } from './db.js';
@@ -30,7 +31,7 @@ async function openSqlite({ data, log, steps }: OpenDbOptions): Promise<Db> {
   const path = join(data, DATABASE_FILE);
   const db = await SqliteDb.open(path);
   const backup = async (from: number): Promise<void> => {
-    const copy = `${path}.v${from}.${new Date().toISOString().replace(/[:.]/g, '-')}.${process.pid}.bak`;
+    const copy = `${path}.v${from}.${new Date().toISOString().replace(/[:.]/g, '-')}.${randomBytes(4).toString('hex')}.bak`;
     await db.backup(copy);
     log?.info({ copy }, 'made a backup of the database before the migration');
   };
