@@ -5,7 +5,7 @@ import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { eventually } from '../support/eventually.js';
 import { begin, REDIRECT_URI, redeem, refresh, register, tokens } from './code-grant.js';
 import { allow, PageReader } from './page-reader.js';
-import { addUser, listen, listTools, type OAuthGateway, PASSWORD, startOAuthGateway } from './stand.js';
+import { addUser, listen, listTools, type OAuthGateway, OPERATOR, PASSWORD, startOAuthGateway } from './stand.js';
 
 const ADA = { name: 'ada', password: PASSWORD };
 
@@ -73,6 +73,12 @@ describe('metadata', () => {
       resource: gateway.mcp,
       authorization_servers: [gateway.url],
     });
+  });
+
+  test('a request for a code without parameters changes no other request', async () => {
+    expect((await fetch(`${gateway.url}/oauth/authorize`, { redirect: 'manual' })).status).toBe(400);
+    const headers = { authorization: `Bearer ${OPERATOR}` };
+    expect((await fetch(`${gateway.url}/api/v1/sessions`, { headers })).status).toBe(200);
   });
 
   test('no private key is published', async () => {

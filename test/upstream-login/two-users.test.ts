@@ -110,6 +110,15 @@ describe('S5: the page belongs to the user who asked', () => {
     }
   });
 
+  it('keeps the link of one form from requests without a link', async () => {
+    const { result } = await request('ada', 'tools/call', { name: 'whoami', arguments: {} }, URL_MODE);
+    const consent = await new LoginBrowser().open(Object.values(result!.inputRequests!)[0]!.params.url);
+    await new LoginBrowser().submit(consent, { code: 'AAAA-BBBB' });
+    const page = await new LoginBrowser().open(`${gateway.url}/connect/notes`);
+    expect(page.status).toBe(400);
+    expect(page.text).not.toContain('ada');
+  });
+
   async function visited(url: string): Promise<LoginBrowser> {
     const browser = new LoginBrowser();
     await browser.open(url);

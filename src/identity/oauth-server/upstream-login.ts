@@ -149,7 +149,7 @@ export class UpstreamLogin {
   }
 
   /** The provider has answered. Stores the user with its roles and returns its id. */
-  async complete(login: LoginState, answer: URLSearchParams): Promise<string> {
+  async complete(login: LoginState, answer: Pick<URLSearchParams, 'get'>): Promise<string> {
     const metadata = await this.metadata();
     // RFC 9207: the answer of another issuer is not used, and its code is sent nowhere.
     const iss = answer.get('iss');

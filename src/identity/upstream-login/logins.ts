@@ -232,7 +232,7 @@ export class Logins {
    * The answer is used up whatever happens (S5). `address` is the network address of the browser.
    */
   async finish(
-    query: URLSearchParams,
+    query: Pick<URLSearchParams, 'get'>,
     browser: string | undefined,
     address?: string,
   ): Promise<{ upstream: string; user: string }> {

@@ -11,7 +11,7 @@ import { ProtocolError } from '../../protocol/errors.js';
 import type { JsonObject, RawObject } from '../../protocol/jsonrpc/raw.js';
 import { isJson } from '../http/accept.js';
 import { sendText } from '../http/reply.js';
-import type { Params, RequestContext, Route } from '../http/route.js';
+import type { Params, Query, RequestContext, Route } from '../http/route.js';
 import { dispatchCall, eventsOf, extensionHeaders, knownFailure, unsupportedVersion } from './dispatch-call.js';
 import { incompatibleContent, JSON_TYPE, restErrors, restType, sendRestError } from './error-response.js';
 import { type HttpBinding, type HttpBindingOptions, namedVersion, replyTo } from './http-binding.js';
@@ -151,7 +151,7 @@ function requestOf(
   operation: Operation,
   as: DialectId,
   { task: taskId, config: configId, tenant }: Params,
-  query: URLSearchParams,
+  query: Query,
   body: RawObject,
 ): Passed<JsonObject> {
   const around: JsonObject = { ...(tenant !== undefined && { tenant }) };
@@ -199,7 +199,7 @@ const QUERY: Partial<Readonly<Record<Operation, Readonly<Record<string, Kind>>>>
 };
 
 /** The members of a request in the query, in camelCase or in the proto's snake_case. */
-function queryMembers(operation: Operation, query: URLSearchParams): JsonObject {
+function queryMembers(operation: Operation, query: Query): JsonObject {
   const known = QUERY[operation] ?? TENANT;
   const members: JsonObject = {};
   for (const [key, value] of query) {

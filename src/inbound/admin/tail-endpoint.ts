@@ -2,7 +2,7 @@ import { isAdmin, type Principal } from '../../core/caller.js';
 import type { LiveTail, TailLine } from '../../core/live-tail.js';
 import { ProtocolError } from '../../protocol/errors.js';
 import { writeEvent } from '../../protocol/sse/writer.js';
-import type { ErrorFormat, RequestContext, Route } from '../http/route.js';
+import type { ErrorFormat, Query, RequestContext, Route } from '../http/route.js';
 import { EventResponse, STREAM_AGE } from '../http/stream.js';
 
 const PATH = '/api/v1/tail';
@@ -85,7 +85,7 @@ const tooMany = (which: string): ProtocolError =>
   });
 
 /** The parameters of a request, each of which must be known. */
-export function filterOf(query: URLSearchParams, known: readonly string[]): Record<string, string> {
+export function filterOf(query: Query, known: readonly string[]): Record<string, string> {
   const filter: Record<string, string> = {};
   for (const [name, value] of query) {
     if (!known.includes(name))

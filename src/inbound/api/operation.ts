@@ -6,7 +6,7 @@ import { ofWholeGateway } from '../../core/whole-admin.js';
 import { ProtocolError } from '../../protocol/errors.js';
 import { structureFault } from '../../protocol/jsonrpc/scan.js';
 import { sendEmpty, sendText } from '../http/reply.js';
-import type { Access, JsonSchema, Method, Params, RequestContext, Route, RouteApi } from '../http/route.js';
+import type { Access, JsonSchema, Method, Params, Query, RequestContext, Route, RouteApi } from '../http/route.js';
 import { PROBLEM_ERRORS } from './problem-errors.js';
 
 /** One request of the management API: its parameters and its body are checked against the schemas of its operation. */
@@ -109,7 +109,7 @@ export function routeOf(operation: Operation): Route {
 
 export const PROBLEM: JsonSchema = { $ref: '#/components/schemas/Problem' };
 
-function queryOf(given: URLSearchParams, known: NonNullable<RouteApi['query']>): Record<string, string | undefined> {
+function queryOf(given: Query, known: NonNullable<RouteApi['query']>): Record<string, string | undefined> {
   const values: Record<string, string | undefined> = {};
   for (const [name, value] of given) {
     const parameter = Object.hasOwn(known, name) ? known[name] : undefined;

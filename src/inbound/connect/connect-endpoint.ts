@@ -126,9 +126,9 @@ export class ConnectEndpoint {
     context: RequestContext,
     kind: string,
     step: (upstream: LoginUpstream, link: LinkContent) => Promise<void>,
-    sealed = context.query.get('link'),
   ): Promise<void> {
     const { logins, links } = this.options;
+    const sealed = context.query.get('link');
     const id = `${kind}:${(context.params['name'] ?? '').toLowerCase()}`;
     const upstream = logins.get(id);
     const link = sealed === null ? undefined : links.open(sealed, id);
@@ -176,9 +176,10 @@ export class ConnectEndpoint {
 
   private async agreed(context: RequestContext, kind: string): Promise<void> {
     const form = new URLSearchParams((await context.req.read(MOST_BODY, 'fixed')).toString('utf8'));
-    const sealed = form.get('link');
-    if (sealed !== null) context.query.set('link', sealed);
-    await this.page(context, kind, (upstream, link) => this.begin(context, upstream, link, form), sealed);
+    const query = new URLSearchParams(context.query);
+    query.set('link', form.get('link') ?? '');
+    const posted = { ...context, query };
+    await this.page(posted, kind, (upstream, link) => this.begin(posted, upstream, link, form));
   }
 
   /** S5: the form must come from the page that this browser was shown. */

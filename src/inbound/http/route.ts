@@ -7,12 +7,15 @@ import type { InboundResponse } from './response.js';
 /** The values of the parameters in a route's path, decoded. */
 export type Params = Readonly<Record<string, string>>;
 
+/** The query of a request. Requests without one share an empty query, so nothing may write to it. */
+export type Query = Omit<URLSearchParams, 'append' | 'delete' | 'set' | 'sort'>;
+
 /** One request, as its route sees it. */
 export interface RequestContext {
   readonly req: InboundRequest;
   readonly res: InboundResponse;
   readonly path: string;
-  readonly query: URLSearchParams;
+  readonly query: Query;
   /** Headers for every response. */
   readonly headers: readonly string[];
   readonly params: Params;

@@ -11,7 +11,7 @@ import { OpenExchanges, type WatchedExchange } from './open-exchanges.js';
 import { sendEmpty } from './reply.js';
 import type { InboundRequest } from './request.js';
 import type { InboundResponse } from './response.js';
-import type { Access, Params, RequestContext, Route } from './route.js';
+import type { Access, Params, Query, RequestContext, Route } from './route.js';
 import type { Match, RouteTable } from './route-table.js';
 
 export interface HttpServerOptions {
@@ -292,4 +292,4 @@ function pathOf(target: string): string {
 
 const NO_HEADERS: readonly string[] = [];
 const NO_PARAMS: Params = {};
-const NO_QUERY = new URLSearchParams();
+const NO_QUERY: Query = new URLSearchParams();

@@ -107,7 +107,8 @@ export class OAuthRoutes {
 
   private async authorize(context: RequestContext): Promise<void> {
     await this.limit('authorize', context);
-    const { req, query } = context;
+    const { req } = context;
+    const query = new URLSearchParams(context.query);
     const wanted = new Set((query.get('scope') ?? '').split(' ').filter((scope) => scope !== ''));
     const { scopes } = this.options.server;
     // Clients of older revisions name no scope. Without the first of ours a token would be good for nothing.
