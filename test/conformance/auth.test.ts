@@ -67,7 +67,7 @@ const scenarios = isWhole ? all : all.filter(isOfFew);
 beforeAll(locateSuite, 660_000);
 
 describe('the gateway as an OAuth client', () => {
-  it.each(scenarios)('$scenario at $specVersion', { timeout: 90_000 }, async (chosen) => {
+  it.each(scenarios)('$scenario at $specVersion', { timeout: 300_000 }, async (chosen) => {
     const result = await runClientScenario({ command: COMMAND, ...chosen });
     expect(result.ok, `${describeFailures({ ...result, scenarios: [result] })}\n${result.output}`).toBe(true);
     expect(result.passed).toBeGreaterThan(0);

@@ -22,7 +22,7 @@ afterAll(() => gateway?.close());
 describe('the built-in authorization server', () => {
   it.each(CHOSEN_VERSIONS)(
     'publishes its metadata and grants a code at %s',
-    { timeout: 90_000 },
+    { timeout: 300_000 },
     async (specVersion) => {
       const port = await freePort();
       const registered = await register(gateway, { redirect_uris: [`http://127.0.0.1:${port}/callback`] });

@@ -14,7 +14,7 @@ const scenarios = CLIENT_SCENARIOS.filter(({ specVersion }) => isWhole || specVe
 beforeAll(locateSuite, 660_000);
 
 describe('the gateway as a client', () => {
-  it.each(scenarios)('$scenario at $specVersion', { timeout: 60_000 }, async ({ checks, ...scenario }) => {
+  it.each(scenarios)('$scenario at $specVersion', { timeout: 300_000 }, async ({ checks, ...scenario }) => {
     const result = await runClientScenario({ command: COMMAND, ...scenario });
     expect(result.ok, `${describeFailures({ ...result, scenarios: [result] })}\n${result.output}`).toBe(true);
     expect(result.passed).toBeGreaterThanOrEqual(checks);

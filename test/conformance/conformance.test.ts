@@ -18,7 +18,7 @@ import {
   TASKS_SCENARIOS,
 } from './scenarios.js';
 
-const TIMEOUT = { timeout: 180_000 };
+const TIMEOUT = { timeout: 300_000 };
 
 beforeAll(locateSuite, 660_000);
 
@@ -36,7 +36,7 @@ function gatewayBefore(servers: Record<string, Variant>): { url(path: string): s
     const gateway = await startGateway({ servers: upstreams });
     closers.unshift(() => gateway.close());
     base = gateway.url;
-  }, 60_000);
+  }, 300_000);
   afterAll(async () => {
     for (const close of closers) await close();
   });

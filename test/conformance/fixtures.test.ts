@@ -22,7 +22,7 @@ describe.each(Object.entries(SPOKEN) as [Variant, SpecVersion[]][])('the %s serv
   });
   afterAll(() => fixture.close());
 
-  it.each(specVersions)('passes every check at %s', { timeout: 120_000 }, async (specVersion) => {
+  it.each(specVersions)('passes every check at %s', { timeout: 300_000 }, async (specVersion) => {
     const result = await runServerSuite({ url: fixture.url, specVersion });
     expect(disagreements(target, specVersion, result)).toEqual([]);
     expect(result.scenarios).toHaveLength(SCENARIOS[specVersion]);
@@ -37,7 +37,7 @@ describe('the tasks server', () => {
   });
   afterAll(() => fixture.close());
 
-  it('passes every check of the tasks extension', { timeout: 120_000 }, async () => {
+  it('passes every check of the tasks extension', { timeout: 300_000 }, async () => {
     const result = await runServerSuite({ url: fixture.url, suite: 'pending', scenarios: isTasksScenario });
     expect(disagreements('tasks server', undefined, result)).toEqual([]);
     expect(result.scenarios).toHaveLength(TASKS_SCENARIOS);

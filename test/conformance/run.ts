@@ -63,7 +63,7 @@ export interface ServerSuiteOptions {
 
 /** Runs the server scenarios against a URL. */
 export async function runServerSuite(options: ServerSuiteOptions): Promise<SuiteResult> {
-  const { url, specVersion, scenarios: wanted = () => true, suite = 'all', timeoutMs = 90_000 } = options;
+  const { url, specVersion, scenarios: wanted = () => true, suite = 'all', timeoutMs = 240_000 } = options;
   return withResultDirectory(async (directory) => {
     const args = ['server', '--url', url, '--suite', suite, '--output-dir', directory];
     if (specVersion) args.push('--spec-version', specVersion);
@@ -95,7 +95,7 @@ export interface ClientScenarioResult extends ScenarioResult {
 
 /** Runs one client scenario. */
 export async function runClientScenario(options: ClientScenarioOptions): Promise<ClientScenarioResult> {
-  const { command, scenario, specVersion, env = {}, timeoutMs = 60_000 } = options;
+  const { command, scenario, specVersion, env = {}, timeoutMs = 240_000 } = options;
   return withResultDirectory(async (directory) => {
     const args = ['client', '--command', command, '--scenario', scenario];
     if (specVersion) args.push('--spec-version', specVersion);
@@ -121,7 +121,7 @@ export interface AuthorizationSuiteOptions {
 export async function runAuthorizationSuite(
   options: AuthorizationSuiteOptions,
 ): Promise<SuiteResult & { output: string }> {
-  const { url, specVersion, args: more = [], onOutput, timeoutMs = 60_000 } = options;
+  const { url, specVersion, args: more = [], onOutput, timeoutMs = 240_000 } = options;
   return withResultDirectory(async (directory) => {
     const args = ['authorization', '--url', url, '--spec-version', specVersion, '--output-dir', directory, ...more];
     const { output } = await runSuite(args, timeoutMs, {}, onOutput);
