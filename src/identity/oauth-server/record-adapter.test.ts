@@ -27,4 +27,23 @@ describe.each(ENGINES)('records of the authorization server on %s', (engine) => 
     expect(await clients.find('flood-0')).toBeUndefined();
     expect(await records.count('Client')).toBeLessThanOrEqual(20);
   });
+
+  test('a client that only refreshes keeps its grant: it lives as long as the newest refresh token', async () => {
+    const { oauthRecords: records, oauthRevocations: revocations } = state;
+    const options = { records, revocations, seal: new Seal(state.keyring, wallMs), now: wallMs };
+    const [grants, tokens] = [new RecordAdapter('Grant', options), new RecordAdapter('RefreshToken', options)];
+    const now = Math.floor(wallMs() / 1_000);
+    await grants.upsert('grant', { accountId: 'ada', exp: now + 60 }, 60);
+    await tokens.upsert('first', { accountId: 'ada', grantId: 'grant' }, 600);
+    await tokens.consume('first');
+    await tokens.upsert('second', { accountId: 'ada', grantId: 'grant' }, 1_200);
+    expect((await grants.find('grant'))?.exp).toBeGreaterThanOrEqual(now + 1_200);
+    // A shorter life does not take anything from an older token of the same grant.
+    await tokens.upsert('other', { accountId: 'ada', grantId: 'grant' }, 30);
+    expect((await grants.find('grant'))?.exp).toBeGreaterThanOrEqual(now + 1_200);
+    // A refresh that meets the end of its grant does not bring the grant back.
+    await grants.destroy('grant');
+    await tokens.upsert('late', { accountId: 'ada', grantId: 'grant' }, 1_200);
+    expect(await grants.find('grant')).toBeUndefined();
+  });
 });

@@ -13,8 +13,8 @@ const UNUSED_CLIENT = DAY;
 export const USED_CLIENT = 90 * DAY;
 /** How long the second use of a code or refresh token is noticed after the first. */
 const NOTICE_REUSE = DAY;
-/** Values stay readable longer than their rows live. */
-const SEALED_FOR = 400 * DAY;
+/** Values stay readable longer than their rows live: the rows of a client that is in use are kept for years. */
+const SEALED_FOR = 3_650 * DAY;
 
 /**
  * The most rows of the kinds that anybody can make without signing in. Beyond this number the rows that would end first
@@ -48,6 +48,10 @@ export class RecordAdapter implements Adapter {
     const { records, now } = this.options;
     const id = recordId(value);
     const { grantId, uid, accountId } = payload;
+    const expiresAt = now() + (expiresIn === undefined ? UNUSED_CLIENT : expiresIn * 1_000);
+    // A grant lives as long as its newest refresh token: a client that only refreshes keeps its access.
+    if (this.model === 'RefreshToken' && grantId !== undefined)
+      await records.extend('Grant', recordId(grantId), expiresAt);
     await records.put({
       model: this.model,
       id,
@@ -55,7 +59,7 @@ export class RecordAdapter implements Adapter {
       grantId: grantId === undefined ? undefined : recordId(grantId),
       uid: uid === undefined ? undefined : recordId(uid),
       account: accountId,
-      expiresAt: now() + (expiresIn === undefined ? UNUSED_CLIENT : expiresIn * 1_000),
+      expiresAt,
     });
   }
 
@@ -105,7 +109,12 @@ export class RecordAdapter implements Adapter {
       // The key of `state.keys` is gone, or somebody changed the row.
       return undefined;
     }
-    return found.consumedAt === undefined ? payload : { ...payload, consumed: Math.floor(found.consumedAt / 1_000) };
+    return {
+      ...payload,
+      // The life of a grant is prolonged after its content was written.
+      ...(this.model === 'Grant' && { exp: Math.floor(found.expiresAt / 1_000) }),
+      ...(found.consumedAt !== undefined && { consumed: Math.floor(found.consumedAt / 1_000) }),
+    };
   }
 
   private async makeRoom(): Promise<void> {

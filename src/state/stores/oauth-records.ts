@@ -20,11 +20,12 @@ export interface StoredOAuthRecord {
   readonly id: string;
   readonly sealed: string;
   readonly consumedAt: number | undefined;
+  readonly expiresAt: number;
 }
 
-type Found = { id: string; sealed: string; consumed_at: number | null };
+type Found = { id: string; sealed: string; consumed_at: number | null; expires_at: number };
 
-const FOUND = 'id, sealed, consumed_at';
+const FOUND = 'id, sealed, consumed_at, expires_at';
 
 /** The records of the built-in authorization server, shared by all replicas. */
 export class OAuthRecords implements Expiring {
@@ -70,9 +71,10 @@ export class OAuthRecords implements Expiring {
     return rows.length > 0;
   }
 
-  /** Moves the end of a record's life. */
+  /** Moves the end of a record's life to a later time. A record that was removed stays removed. */
   async extend(model: string, id: string, expiresAt: number): Promise<void> {
-    await this.#db.q('UPDATE oauth_records SET expires_at = $3 WHERE model = $1 AND id = $2', [model, id, expiresAt]);
+    const sql = 'UPDATE oauth_records SET expires_at = $3 WHERE model = $1 AND id = $2 AND expires_at < $3';
+    await this.#db.q(sql, [model, id, expiresAt]);
   }
 
   async remove(model: string, id: string): Promise<void> {
@@ -124,4 +126,4 @@ export class OAuthRecords implements Expiring {
 }
 
 const stored = ([row]: readonly Found[]): StoredOAuthRecord | undefined =>
-  row && { id: row.id, sealed: row.sealed, consumedAt: row.consumed_at ?? undefined };
+  row && { id: row.id, sealed: row.sealed, consumedAt: row.consumed_at ?? undefined, expiresAt: row.expires_at };
