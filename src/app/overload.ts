@@ -3,9 +3,9 @@ import { ProtocolError } from '../protocol/errors.js';
 import type { Log } from '../telemetry/log.js';
 
 export interface OverloadOptions {
-  /** The delay of the event loop from which on calls are refused, in milliseconds. */
+  /** Calls are refused while the event loop is delayed by at least this, in milliseconds. */
   readonly eventLoopDelay: number;
-  /** The used part of the heap from which on calls are refused, in percent; 100: never. */
+  /** Calls are refused while at least this part of the heap is in use, in percent; 100: never. */
   readonly heapPercent: number;
   readonly log: Log;
   /** The used part of the heap in percent. */

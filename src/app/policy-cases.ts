@@ -177,8 +177,8 @@ function caseOf(written: unknown, index: number): PolicyCase {
   if (unknown !== undefined) throw wrong(`has an unknown key "${unknown}"; the keys are ${[...KEYS].join(', ')}`);
   if (!EXPECTED.includes(given['expect'])) throw wrong('needs expect: allow, deny, approve or hidden');
   for (const key of ['name', 'protocol', 'method', 'server', 'tool', 'prompt', 'resource', 'agent', 'rule'])
-    if (given[key] !== undefined && typeof given[key] !== 'string') throw wrong(`has a ${key} that is no text`);
+    if (given[key] !== undefined && typeof given[key] !== 'string') throw wrong(`has a ${key} that is not a text`);
   for (const key of ['arguments', 'annotations'])
-    if (given[key] !== undefined && !isObject(given[key] as JsonValue)) throw wrong(`has ${key} that are no map`);
+    if (given[key] !== undefined && !isObject(given[key] as JsonValue)) throw wrong(`has ${key} that is not a map`);
   return given as unknown as PolicyCase;
 }

@@ -90,7 +90,7 @@ export class RegistrationAssessment {
 }
 
 /**
- * The URLs of MCP servers and agents. An agent that is made of tools of this gateway has none, and an HTTP API is no MCP
+ * The URLs of MCP servers and agents. An agent that is made of tools of this gateway has none, and an HTTP API is not an MCP
  * server.
  */
 function urlsOf(settings: object): string[] {

@@ -346,7 +346,7 @@ describe('search', () => {
     expect((await run('search nothing')).code).toBe(1);
   });
 
-  test('refuses a limit that is no number, and a folder without a configuration', async () => {
+  test('refuses a limit that is not a number, and a folder without a configuration', async () => {
     write('parley.yaml', file);
     expect(await run('search mail --limit many')).toMatchObject({ code: 2 });
     rmSync(path.join(folder, 'parley.yaml'));

@@ -1,7 +1,7 @@
 import { createInterface } from 'node:readline';
 import { Writable } from 'node:stream';
 
-/** Longer input is no password. */
+/** Longer input is not a password. */
 const LONGEST = 4_096;
 
 export interface PasswordSource {

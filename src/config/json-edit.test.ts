@@ -40,7 +40,7 @@ test('replaces a value and keeps the rest', () => {
 });
 
 test.each(['[1]', '{ "a": ', '{ a: 1 }', '{ "a" 1 }', '{ "a": 1 "b": 2 }', '{} x', '{ "a": "x\n" }'])(
-  'refuses what is no JSON object: %s',
+  'refuses what is not a JSON object: %s',
   (text) => {
     expect(() => setJsonMember(text, ['b'], 1)).toThrow(SyntaxError);
   },

@@ -36,14 +36,15 @@ export const rateLimits = {
     {
       eventLoopDelay: duration({
         default: '1s',
-        description: 'The delay of the event loop, in several measurements in a row, from which on calls are refused.',
+        description:
+          'Calls are refused while several measurements in a row show at least this delay of the event loop.',
       }),
       heapPercent: integer({
         default: 95,
         min: 50,
         max: 100,
         description:
-          'The used part of the largest possible heap, in percent, from which on calls are refused; 100: never.',
+          'Calls are refused while at least this part of the largest possible heap is in use, in percent; 100: never.',
       }),
     },
   ),

@@ -10,7 +10,7 @@ const pool = Buffer.alloc(4_096);
 let used = pool.length;
 
 /**
- * Makes a request id that is unique among all processes. It is cheap, because every call needs one. It is no counter:
+ * Makes a request id that is unique among all processes. It is cheap, because every call needs one. It is not a counter:
  * the distance of two ids would tell a caller how many requests the others made in between.
  */
 export function newRequestId(): string {

@@ -21,7 +21,7 @@ const ZEROS = /^0+$/;
 /** Limit of the W3C recommendation; a longer state is left out. */
 const MOST_STATE = 512;
 
-/** Undefined if the text is no valid trace context. Such a text is treated as absent, as W3C demands. */
+/** Undefined if the text is not a valid trace context. Such a text is treated as absent, as W3C demands. */
 export function readTrace(context: TraceContext | undefined): SpanReference | undefined {
   const match = context && TRACEPARENT.exec(context.traceparent);
   if (!match) return undefined;

@@ -113,7 +113,7 @@ export interface ReplicaHealth {
 }
 
 /**
- * One line that a server's process wrote to stderr, or to stdout if the line is no message. Lines of `process` report
+ * One line that a server's process wrote to stderr, or to stdout if the line is not a message. Lines of `process` report
  * the start and the end of the process.
  */
 export interface OutputLine {

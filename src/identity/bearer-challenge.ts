@@ -69,7 +69,7 @@ export function bearerChallenge(
 const quotable = (text: string): string => text.replace(/["\\]/g, "'").replace(/[^\x20-\x7e]/g, '?');
 
 /**
- * A token in the query is never read, because URLs end up in logs: alone it is no credential, and next to another one
+ * A token in the query is never read, because URLs end up in logs: alone it is not a credential, and next to another one
  * the request is malformed (RFC 6750 §2, §3.1; S14).
  */
 function refuseSecondToken(request: AuthenticationRequest): void {

@@ -75,7 +75,7 @@ export class CallerRequests {
 }
 
 /**
- * API keys and static tokens are secrets between the caller and the gateway, which no issuer knows: they are no tokens
+ * API keys and static tokens are secrets between the caller and the gateway, which no issuer knows: they are not tokens
  * to exchange. A token of another issuer is, and so is a JWT of the gateway's own.
  */
 function tokenIn({ issuer }: Principal, request: AuthenticationRequest): string | undefined {

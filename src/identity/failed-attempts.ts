@@ -101,7 +101,7 @@ export class LimitedAuthenticator implements Authenticator {
 
   authenticate(request: AuthenticationRequest): Authenticated | Promise<Authenticated> {
     const token = bearerOf(request);
-    // A request without a credential is no attempt: clients ask without one to get the challenge.
+    // A request without a credential is not an attempt: clients ask without one to get the challenge.
     if (token === undefined && request.header('authorization') === undefined) return this.inner.authenticate(request);
     if (!this.attempts.quiet) this.check(request.peer, token);
     const given = this.inner.authenticate(request);

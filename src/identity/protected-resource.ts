@@ -118,7 +118,7 @@ export class ProtectedResources {
 
 const withoutSlash = (url: string): string => (url.endsWith('/') ? url.slice(0, -1) : url);
 
-/** Scheme and host in lower case, without the default port (RFC 3986 §6.2). Text that is no URL stays as it is. */
+/** Scheme and host in lower case, without the default port (RFC 3986 §6.2). Text that is not a URL stays as it is. */
 function canonical(url: string): string {
   return URL.canParse(url) ? new URL(url).href : url;
 }

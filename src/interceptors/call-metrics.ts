@@ -45,7 +45,7 @@ const LIMITS: ReadonlySet<Reason> = new Set<Reason>([
 
 const METHODS: ReadonlySet<string> = new Set([...MODERN_METHODS, ...SESSION_METHODS]);
 
-/** The label of calls whose target is no server or agent, or is not known. */
+/** The label of calls whose target is not a server or agent, or is not known. */
 const NO_UPSTREAM = 'none';
 /** The label in place of every name, where anybody may read the metrics. */
 const HIDDEN = 'hidden';

@@ -150,7 +150,7 @@ describe('onError', () => {
     const hearing = active({ onError: (_call, error) => void seen.push(error) as undefined });
     const others = active({
       onResponse: () => {
-        throw new Error('an error is no result');
+        throw new Error('an error is not a result');
       },
     });
     expect(errorOf(await stepOf(hearing, others)(toolCall(), () => failed(rpc)))).toBe(rpc);

@@ -139,7 +139,7 @@ export function pushedEvents(
     const caller = { ...GATEWAY, principal: ownerOf(owner) };
     const exchange = { cancellation: new Cancellation(), extensions: [], forward: {} };
     const call = { agent, operation: PUSHED, request: { value: { id } }, dialect: NATIVE, exchange } as const;
-    const route = { target, forward: () => Promise.reject(new ProtocolError('internal', 'A push is no call')) };
+    const route = { target, forward: () => Promise.reject(new ProtocolError('internal', 'A push is not a call')) };
     const view = new CallView(new A2aContext(caller, call, route, performance.now()));
     try {
       return (await passedStreamEvent(concerned.toReversed(), view, { value: event }))?.value;

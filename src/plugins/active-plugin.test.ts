@@ -139,7 +139,7 @@ describe('a hook', () => {
     expect(made.disabled).toBe(true);
   });
 
-  it('that waits long without blocking is no block', async () => {
+  it('that waits long does not block', async () => {
     const { run, made } = active(() => new Promise((resolve) => setTimeout(() => resolve(undefined), 400)), {
       timeout: 60_000,
     });
@@ -175,7 +175,7 @@ describe('answers', () => {
     { reply: { toJSON: () => 5 } },
   ];
 
-  it('refuses everything that is no decision', () => {
+  it('refuses everything that is not a decision', () => {
     for (const answer of wrong) expect(() => requestDecision(answer)).toThrow(InvalidAnswer);
   });
 

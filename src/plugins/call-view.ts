@@ -154,7 +154,7 @@ export class LazyResponse implements PluginResponse {
     );
   }
 
-  /** An A2A result; undefined if the answer is no object. */
+  /** An A2A result; undefined if the answer is not an object. */
   static ofValue(value: unknown, text: string | undefined): LazyResponse | undefined {
     if (!isObject(value)) return undefined;
     let written = text;

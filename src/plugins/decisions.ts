@@ -93,7 +93,7 @@ function json(value: unknown): JsonObject {
     throw new InvalidAnswer('the value cannot be written as JSON');
   }
   if (text === undefined || text.length > MOST_JSON)
-    throw new InvalidAnswer('the value is no JSON object, or too large');
+    throw new InvalidAnswer('the value is not a JSON object, or is too large');
   const copy: unknown = JSON.parse(text);
   if (!isObject(copy)) throw new InvalidAnswer('the value must be a JSON object');
   return copy;

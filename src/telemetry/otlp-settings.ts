@@ -13,7 +13,7 @@ export function exportsTo(env: Environment, signal: 'TRACES' | 'METRICS'): boole
   return set('OTEL_EXPORTER_OTLP_ENDPOINT') || set(`OTEL_EXPORTER_OTLP_${signal}_ENDPOINT`);
 }
 
-/** The number of a variable; undefined if it is no positive number. */
+/** The number of a variable; undefined if it is not a positive number. */
 export const positive = (text: string | undefined): number | undefined => (Number(text) > 0 ? Number(text) : undefined);
 
 /** A resource in the form that the exporters of OpenTelemetry read. */

@@ -67,7 +67,7 @@ describe('failed authentications', () => {
     expect((await rpc('tools/call', call, { ...from('192.0.2.2'), ...as(OTHER) })).status).toBe(200);
   });
 
-  test('a request without a credential is no attempt', async () => {
+  test('a request without a credential is not an attempt', async () => {
     for (let i = 0; i < 10; i++) expect((await rpc('tools/call', call, from('192.0.2.3'))).status).toBe(401);
     expect((await rpc('tools/call', call, { ...from('192.0.2.3'), ...as(TOKEN) })).status).toBe(200);
   });

@@ -223,7 +223,7 @@ describe('over HTTP', () => {
     expect(texts((await say('remote', 'deny')).result)).toEqual(['Not over HTTP']);
   });
 
-  it('treats an answer that is no decision as a failure', async () => {
+  it('treats an answer that is not a decision as a failure', async () => {
     for (const text of ['garbage', 'error'])
       expect((await say('remote', text)).error?.data).toMatchObject({ reason: 'plugin_failed' });
   });

@@ -42,7 +42,7 @@ test.each([
     1,
     '2 passed, 2 failed',
   ],
-  ['a file cannot be read', 'this is no test', 1, '0 passed, 1 failed'],
+  ['a file cannot be read', 'this is not a test', 1, '0 passed, 1 failed'],
   [
     'an error outside of any test',
     `${GOOD} setTimeout(() => { throw new Error('late'); }); test('c', () => new Promise((done) => setTimeout(done, 50)));`,

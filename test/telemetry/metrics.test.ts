@@ -82,7 +82,7 @@ describe('/metrics', () => {
     expect((await get(ADMIN)).status).toBe(200);
     const own = await get(SCRAPER);
     expect(own).toMatchObject({ status: 200, type: 'text/plain; version=0.0.4; charset=utf-8' });
-    // The token is no administrator anywhere else.
+    // The token is not an administrator anywhere else.
     const other = await fetch(`${gateway.url}/servers/units/logs`, { headers: { authorization: `Bearer ${SCRAPER}` } });
     expect(other.status).toBe(401);
   });

@@ -142,7 +142,7 @@ function readReports(file: string): readonly Report[] {
   }
   const reports = (Array.isArray(content) ? content : [content]) as readonly (Partial<Report> | null)[];
   if (reports.some((each) => each?.format !== 1 || !Array.isArray(each.sections)))
-    throw new UsageError(`--compare: ${file} is no report in JSON of parley assess`, ASSESS);
+    throw new UsageError(`--compare: ${file} is not a report in JSON of parley assess`, ASSESS);
   return reports as readonly Report[];
 }
 

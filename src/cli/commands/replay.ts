@@ -114,7 +114,7 @@ function recordedIn(file: string): RecordedCall[] {
     } catch {}
     throw new Error(`line ${at + 1} of ${file} is not a JSON object; use a file of parley record`);
   });
-  if (!('recording' in (entries[0] ?? {}))) throw new Error(`${file} is no recording; use a file of parley record`);
+  if (!('recording' in (entries[0] ?? {}))) throw new Error(`${file} is not a recording; use a file of parley record`);
   return entries.filter((entry) => !('recording' in entry));
 }
 

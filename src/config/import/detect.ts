@@ -7,7 +7,7 @@ import { importDockerCatalog, isDockerCatalog } from './docker-catalog.js';
 import { type Imported, type ImportFormat, isMap, type Json, type JsonMap, mapOf } from './entries.js';
 import { importServerJson, isServerJson } from './server-json.js';
 
-/** Larger files are no configurations. */
+/** Larger files are not configurations. */
 export const LARGEST_FILE = 16 * 2 ** 20;
 
 const OTHER_PROGRAM = 'it is not about MCP servers';

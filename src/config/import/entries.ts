@@ -80,7 +80,7 @@ export function textOf(value: Json | undefined): string | undefined {
     : undefined;
 }
 
-/** A text of a format without variables: `${` in it is no reference to a variable of this machine. */
+/** A text of a format without variables: `${` in it is not a reference to a variable of this machine. */
 export const literal = (text: string): string => text.replaceAll('${', () => '$${');
 
 /**

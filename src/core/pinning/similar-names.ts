@@ -31,7 +31,7 @@ const skeleton = (text: string): string =>
 const sorted = (text: string): string => [...text].sort().join('');
 const undoubled = (text: string): string => text.replace(/(\D)\1+/gu, '$1');
 
-/** Whether the texts differ by one swap of two neighbours that are no digits: `page12` and `page21` are ordinary. */
+/** Whether the texts differ by one swap of two neighbours that are not digits: `page12` and `page21` are ordinary. */
 function swapped(a: string, b: string): boolean {
   if (a.length !== b.length) return false;
   let at = 0;

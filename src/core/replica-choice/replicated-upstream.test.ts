@@ -410,7 +410,7 @@ it('records free choices with their probabilities, and begins with recorded ones
   expect(next.upstream.health().replicas?.some(({ expected }) => expected !== undefined)).toBe(true);
 });
 
-it('names of unknown tools, which callers invent, are no classes of their own', async () => {
+it('names of unknown tools, which callers invent, are not classes of their own', async () => {
   const recorded: RecordedChoice[] = [];
   const choices = {
     wants: () => true,

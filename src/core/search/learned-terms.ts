@@ -4,7 +4,7 @@ import { Support } from './support.js';
 import { hashOf } from './tokenize.js';
 import type { Rarity } from './tool-key.js';
 
-/** The number of distinct successful searches with a term from which on the term counts for a tool. */
+/** A term counts for a tool after this many distinct successful searches with it. */
 const DISTINCT_QUERIES = 2;
 
 /**

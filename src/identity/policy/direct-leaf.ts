@@ -77,7 +77,7 @@ function pathOf(ast: ASTNode): readonly string[] | undefined {
   return above && typeof name === 'string' ? [...above, name] : undefined;
 }
 
-/** The member, or undefined if a part of the path is no plain object or has no such member. */
+/** The member, or undefined if a part of the path is not a plain object or has no such member. */
 function memberAt(values: Values, path: readonly string[]): unknown {
   let value: unknown = values['args'];
   for (const name of path) {

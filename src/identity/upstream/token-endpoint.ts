@@ -130,7 +130,7 @@ function readToken(status: number, body: string): IssuedToken {
   const { access_token: accessToken, token_type: type, refresh_token: refresh, scope, expires_in: seconds } = answer;
   if (typeof accessToken !== 'string' || !BEARER.test(accessToken))
     throw new TokenRefused('the issuer answered without an access token', undefined, true);
-  // `N_A` is the type of exchanged tokens that are no access tokens (RFC 8693 §2.2.1).
+  // `N_A` is the type of exchanged tokens that are not access tokens (RFC 8693 §2.2.1).
   if (typeof type === 'string' && !/^(?:bearer|n_a)$/i.test(type))
     throw new TokenRefused(`the issuer answered with a token of type ${clean(type, 40)}`, undefined, false);
   const lifetime = Number(seconds) * 1000;

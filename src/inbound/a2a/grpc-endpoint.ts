@@ -142,7 +142,7 @@ export class GrpcEndpoint {
       sendExtensions(call, service, answer);
       finish(null, service.codec.encode(method.response, wire ?? {}));
     } catch (error) {
-      // After the status was sent, the failure of the cancelled call is no failure of its own.
+      // After the status was sent, the failure of the cancelled call is not a failure of its own.
       if (open) finish(this.statusOf(error, method, requestId));
     }
   }

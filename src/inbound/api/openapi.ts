@@ -69,7 +69,7 @@ function operationOf(route: Described): Record<string, unknown> {
       ? {}
       : {
           '401': response('The caller is not known', PROBLEM_OR_OTHER(route)),
-          ...(access === 'admin' && { '403': response('The caller is no administrator', PROBLEM_OR_OTHER(route)) }),
+          ...(access === 'admin' && { '403': response('The caller is not an administrator', PROBLEM_OR_OTHER(route)) }),
         };
   const responses = Object.entries(api?.responses ?? { default: { description: 'The answer of the protocol' } }).map(
     ([status, { description: said, schema }]) => [status, response(said, schema, Number(status) >= 400)],

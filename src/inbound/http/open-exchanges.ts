@@ -43,7 +43,7 @@ export class OpenExchanges {
   private rounds = 0;
   private readonly timer: NodeJS.Timeout;
 
-  /** `authenticator` examines a request again; its failures are no attempts to guess a credential. */
+  /** `authenticator` examines a request again; its failures are not attempts to guess a credential. */
   constructor(private readonly authenticator: Authenticator) {
     this.timer = setInterval(() => this.examine(), EVERY).unref();
   }

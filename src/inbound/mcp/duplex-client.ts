@@ -50,7 +50,7 @@ export class DuplexClient {
 
   constructor(private readonly options: DuplexClientOptions) {}
 
-  /** The number of calls without a response; subscriptions are no calls. */
+  /** The number of calls without a response; subscriptions are not calls. */
   get busy(): number {
     return this.running.size - this.listening.size + (this.session?.busy ?? 0);
   }

@@ -195,7 +195,7 @@ export class InteractionPages {
     return user ? this.options.callerKey(user) : '';
   }
 
-  /** A name that is no user's may be a password in the wrong field, so it is not recorded. */
+  /** A name that belongs to no user may be a password in the wrong field, so it is not recorded. */
   private async refused({ req }: RequestContext, method: string, reason: string, name?: string): Promise<void> {
     const { refusals, user, callerKey } = this.options;
     const known = name === undefined ? undefined : await user(name);

@@ -75,7 +75,7 @@ test('a module that ends its thread or fills its heap fails alone', async () => 
 test.each([
   ['export const other = 1;', 'the module exports no function "evaluate"'],
   ['throw new TypeError("secret");', 'the module cannot be loaded: TypeError'],
-  ['this is no JavaScript', 'the module cannot be loaded: SyntaxError'],
+  ['this is not JavaScript', 'the module cannot be loaded: SyntaxError'],
 ])('the module %j is reported', async (source, reason) => {
   const evaluator = await evaluatorOf(source);
   await expect(evaluator.evaluate(call({}))).rejects.toThrow(reason);

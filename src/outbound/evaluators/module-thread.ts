@@ -9,7 +9,7 @@ const tell = (message: FromModule): void => parentPort?.postMessage(message);
 
 /** The class of an error, and the first place of its stack. */
 function placeOf(error: unknown): string {
-  if (!(error instanceof Error)) return 'a value that is no error';
+  if (!(error instanceof Error)) return 'a value that is not an error';
   const at = /\n\s+at .*?([^\s/\\(]+:\d+:\d+)\)?/.exec(error.stack ?? '')?.[1];
   return at === undefined ? error.name : `${error.name} at ${at}`;
 }

@@ -192,7 +192,7 @@ describe('the input schema', () => {
     ['an enumeration', body({ enum: numbered((n) => `v${n}`) }), /schemas are too large/],
     ['a list of required members', body({ required: numbered((n) => `v${n}`) }), /schemas are too large/],
     ['a description in a schema', body({ description: LONG.repeat(5) }), /schemas are too large/],
-    ['members that are no schemas', body({ properties: { ...numbered((n) => `v${n}`) } }), /schemas are too large/],
+    ['members that are not schemas', body({ properties: { ...numbered((n) => `v${n}`) } }), /schemas are too large/],
     ['members that are not used', body({ example: { a: LONG.repeat(5) } }), /schemas are too large/],
     ['a default', body({ default: { a: LONG.repeat(5) } }), /schemas are too large/],
   ])(

@@ -11,7 +11,7 @@ export interface WorkSpan {
   readonly found?: () => Attributes | undefined;
 }
 
-/** Runs work of the gateway that is no call of a client, with a span that begins a trace of its own. */
+/** Runs work of the gateway that is not a call of a client, with a span that begins a trace of its own. */
 export async function traced<T>(
   tracing: Tracing | undefined,
   { name, attributes, found = () => ({}) }: WorkSpan,

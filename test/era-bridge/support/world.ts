@@ -76,7 +76,7 @@ function readLedger(file: string): Entry[] {
   return lines.filter((line) => line !== '').map((line) => JSON.parse(line) as Entry);
 }
 
-/** Processes that descend from this one and are no shells of their own making. */
+/** Processes that descend from this one and are not shells of their own making. */
 export async function descendants(pid: number): Promise<{ pid: number; command: string }[]> {
   const parents = new Map<number, { parent: number; command: string }>();
   for (const entry of await readdir('/proc')) {

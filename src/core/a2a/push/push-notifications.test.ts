@@ -150,7 +150,7 @@ describe('configurations', () => {
     ['characters that no header can contain', { url: URL_1, token: 'schlüssel€' }],
     ['a token that is too long', { url: URL_1, token: 'x'.repeat(5_000) }],
     ['a configuration that is too large', { url: URL_1, extra: 'x'.repeat(20_000) }],
-    ['a token that is no string', { url: URL_1, token: 5 as unknown as string }],
+    ['a token that is not a string', { url: URL_1, token: 5 as unknown as string }],
   ])('S-53: refused: %s', async (_, config) => {
     expect(() => pushes.check(config)).toThrow(expect.objectContaining({ reason: 'invalid_params' }));
     await expect(create(config)).rejects.toMatchObject({ reason: 'invalid_params' });

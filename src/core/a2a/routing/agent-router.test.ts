@@ -154,7 +154,7 @@ describe('routing on the shared endpoint (G-4)', () => {
     expect(await route(message('and tomorrow, will it rain?', { contextId: 'c1' }))).toEqual({
       ...{ kind: 'agent', agent: 'weather-2', why: 'context' },
     });
-    // Agents with different skills of the same id are no twins.
+    // Agents with different skills of the same id are not twins.
     await expect(route(message('x', { metadata: { [ROUTE]: { skillId: 'forecast' } } }))).rejects.toMatchObject({
       reason: 'invalid_params',
     });
