@@ -3,7 +3,7 @@ import { ConfigError, type Problem } from '../config/problem.js';
 import type { Config } from '../config/schema.js';
 import { type AuditActor, type AuditTrail, OPERATOR } from '../core/audit-trail.js';
 import { type Egress, EgressRefused } from '../outbound/egress.js';
-import { type Registry, type RegistryRow, wallMs } from '../state/index.js';
+import { type Registry, RegistryCopy, type RegistryRow, wallMs } from '../state/index.js';
 import type { Log } from '../telemetry/log.js';
 import { type Entry, type RegistrationRecord, RegistrationWrites } from './registration-writes.js';
 
@@ -60,6 +60,9 @@ interface Parsed<K extends Kind> extends Known<K> {
  */
 export class Registrations<K extends Kind> {
   private readonly current = new Map<string, Installed<K>>();
+  /** The settings of `current`, until one of them changes. */
+  private settings: Readonly<Record<string, SettingsOf<K>>> | undefined;
+  private readonly stored: RegistryCopy<Entry>;
   private known = new Map<string, Known<K>>();
   /** The registrations by name, so that a change does not parse all others again. */
   private readonly parsed = new Map<string, Parsed<K>>();
@@ -78,6 +81,7 @@ export class Registrations<K extends Kind> {
     private readonly options: RegistrationsOptions<K>,
   ) {
     const { registry, audit } = options;
+    this.stored = new RegistryCopy(registry, kind);
     this.writes = new RegistrationWrites({
       kind,
       registry,
@@ -91,7 +95,8 @@ export class Registrations<K extends Kind> {
 
   /** The settings of the running servers or agents, by name. */
   get all(): Readonly<Record<string, SettingsOf<K>>> {
-    return Object.fromEntries([...this.current].map(([name, { settings }]) => [name, settings]));
+    this.settings ??= Object.fromEntries([...this.current].map(([name, { settings }]) => [name, settings]));
+    return this.settings;
   }
 
   /** Starts the configured and registered servers or agents, then applies changes of the registry. */
@@ -191,11 +196,11 @@ export class Registrations<K extends Kind> {
   }
 
   private async alignNow(): Promise<void> {
-    const rows = await this.options.registry.list(this.kind);
+    const rows = await this.stored.update();
     const known = new Map<string, Known<K>>();
     for (const [name, settings] of Object.entries(this.configured)) known.set(name, { settings });
     const registered = new Set<string>();
-    for (const row of rows) {
+    for (const row of rows.values()) {
       const { name, value } = row;
       if ('removed' in value) known.delete(name);
       else {
@@ -248,6 +253,7 @@ export class Registrations<K extends Kind> {
     const running = this.current.get(name);
     if (running?.settings === settings && running.guarded === guarded) return;
     const text = JSON.stringify(settings);
+    this.settings = undefined;
     if (running?.text === text && running.guarded === guarded) {
       this.current.set(name, { ...running, settings });
       return;
@@ -264,6 +270,7 @@ export class Registrations<K extends Kind> {
 
   private uninstall(name: string): void {
     this.current.delete(name);
+    this.settings = undefined;
     const before = this.options.uninstall(name);
     if (before) this.retire(before);
     this.options.log.info({ [this.kind]: name }, `${this.article} was removed`);

@@ -73,9 +73,17 @@ export const isEnvelope = (text: string): boolean => text.startsWith(`${PREFIX}.
 /** The id of the key that wraps an envelope. */
 export const keyIdOf = (sealed: string): string => sealed.split('.', 2)[1] ?? '';
 
-/** Separates these keys from those that seal opaque values for clients. */
-const wrappingKey = (key: Buffer): Buffer =>
-  Buffer.from(hkdfSync('sha256', key, Buffer.alloc(0), 'parley envelope', KEY_BYTES));
+const wrappingKeys = new WeakMap<Buffer, Buffer>();
+
+/** Separates these keys from those that seal opaque values for clients. Derived once: this takes as long as the rest. */
+function wrappingKey(key: Buffer): Buffer {
+  let wrapping = wrappingKeys.get(key);
+  if (!wrapping) {
+    wrapping = Buffer.from(hkdfSync('sha256', key, Buffer.alloc(0), 'parley envelope', KEY_BYTES));
+    wrappingKeys.set(key, wrapping);
+  }
+  return wrapping;
+}
 
 /** JSON has exactly one reading of the parts, whatever characters they contain. */
 const binding = (keyId: string, row: readonly string[]): Buffer => Buffer.from(JSON.stringify([PREFIX, keyId, ...row]));

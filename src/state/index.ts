@@ -53,6 +53,7 @@ export { type Claimed, type DeadLetter, type Message, messageStatement, Outbox }
 export { ParkedCalls } from './stores/parked.js';
 export { type PinDetail, Pins } from './stores/pins.js';
 export { Registry, type RegistryRow } from './stores/registry.js';
+export { RegistryCopy } from './stores/registry-copy.js';
 export { ReplicaChoices } from './stores/replica-choices.js';
 export { RoutingOutcomes } from './stores/routing-outcomes.js';
 export { type ScoreRow, Scores } from './stores/scores.js';

@@ -220,6 +220,11 @@ export const steps: readonly Step[] = [
       'CREATE INDEX routing_outcomes_at ON routing_outcomes (at)',
     ],
   },
+  {
+    v: 14,
+    // Replicas read the entries that changed since a revision.
+    statements: ['CREATE INDEX registry_rev ON registry (kind, rev)'],
+  },
 ];
 
 export interface MigrateOptions {

@@ -4,12 +4,13 @@ import { mkdtemp, rm } from 'node:fs/promises';
 import { type AddressInfo, createServer } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { afterAll, beforeAll, describe, expect, it, vi } from 'vitest';
 import { Runtime } from '../../src/app/runtime.js';
 import { configFrom } from '../../src/config/load.js';
 import type { UpstreamRegistry, UpstreamSettings } from '../../src/core/upstream-registry.js';
 import { MASK } from '../../src/identity/mask-secrets.js';
 import { ProtocolError } from '../../src/protocol/errors.js';
+import { Envelope } from '../../src/state/envelope.js';
 import { SILENT } from '../../src/telemetry/log.js';
 import { eventually } from '../support/eventually.js';
 
@@ -90,6 +91,19 @@ describe('the registry', () => {
     expect(await registry.remove('server', 'alpha', { by: BY })).toBe(false);
     expect(await reason(registry.replace('server', 'alpha', { by: BY, settings: PLACE }))).toBe('not_found');
     expect(registry.get('server', 'alpha')).toBeUndefined();
+  });
+
+  it('reads only the registration that changed', async () => {
+    await create('kept1');
+    await create('kept2');
+    const opened = vi.spyOn(Envelope.prototype, 'open');
+    try {
+      await create('fresh');
+      expect(opened.mock.calls.map(([row]) => row.at(-1))).toEqual(['fresh']);
+    } finally {
+      opened.mockRestore();
+    }
+    for (const name of ['kept1', 'kept2', 'fresh']) await registry.remove('server', name, { by: BY });
   });
 
   it('accepts one of several changes of the same version at the same time', async () => {

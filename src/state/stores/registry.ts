@@ -29,8 +29,25 @@ const RAISE = `INSERT INTO meta (key, value) VALUES ('registry', 1)
   ON CONFLICT (key) DO UPDATE SET value = meta.value + 1`;
 const VERSION = `SELECT value FROM meta WHERE key = 'registry'`;
 
+// One statement, so that the number of entries belongs to the same state as the changed ones.
+const CHANGES = `SELECT now.total, now.version, r.kind, r.name, r.json, r.rev, r.updated_at
+  FROM (SELECT (SELECT COUNT(*) FROM registry WHERE kind = CAST($1 AS TEXT)) AS total,
+    COALESCE((${VERSION}), 0) AS version) AS now
+  LEFT JOIN registry r ON r.kind = CAST($1 AS TEXT) AND r.rev > CAST($2 AS BIGINT)`;
+
 /** A replica reads the version also without a hint, because hints may be lost. */
 const POLL_MS = 2_000;
+
+/** The entries of a kind that were written after a revision. */
+export interface RegistryChanges<T> {
+  readonly rows: readonly RegistryRow<T>[];
+  /** Entries that cannot be decrypted. */
+  readonly unreadable: readonly { readonly name: string; readonly rev: number }[];
+  /** The number of stored entries of the kind. */
+  readonly total: number;
+  /** The version of the registry. */
+  readonly version: number;
+}
 
 export interface RegistryOptions {
   /** Encrypts the entries: the settings of a server contain secrets (S18). */
@@ -41,8 +58,8 @@ export interface RegistryOptions {
 }
 
 /**
- * Registered servers and agents: a few rows, all read at the start and after every change. Entries are encrypted. Rows
- * of earlier versions are plain JSON; they are read, and written again encrypted.
+ * Registered servers and agents: all are read at the start, and then those that change. Entries are encrypted. Rows of
+ * earlier versions are plain JSON; they are read, and written again encrypted.
  */
 export class Registry<T = unknown> {
   readonly #db: Db;
@@ -65,6 +82,23 @@ export class Registry<T = unknown> {
       : this.#db.q<EntryRow>(`SELECT ${COLUMNS} FROM registry WHERE kind = $1`, [kind]));
     // Sorted here, because the collations of the engines differ.
     return rows.flatMap((row) => this.#readable(row)).sort((a, b) => (sortKey(a) < sortKey(b) ? -1 : 1));
+  }
+
+  /** The entries of a kind that were written after revision `after`; 0 reads all. */
+  async changes(kind: string, after: number): Promise<RegistryChanges<T>> {
+    type Found = EntryRow & { total: number; version: number };
+    const found = await this.#db.q<Found | (Found & { name: null })>(CHANGES, [kind, after]);
+    const changed = found.filter((row): row is Found => row.name !== null);
+    const rows = changed.flatMap((row) => this.#readable(row)).sort((a, b) => (a.name < b.name ? -1 : 1));
+    const readable = new Set(rows.map(({ name }) => name));
+    const unreadable = changed.filter(({ name }) => !readable.has(name));
+    return { rows, unreadable, total: found[0]!.total, version: found[0]!.version };
+  }
+
+  /** The names of all entries of a kind. */
+  async names(kind: string): Promise<ReadonlySet<string>> {
+    const rows = await this.#db.q<{ name: string }>('SELECT name FROM registry WHERE kind = $1', [kind]);
+    return new Set(rows.map(({ name }) => name));
   }
 
   async get(kind: string, name: string): Promise<RegistryRow<T> | undefined> {

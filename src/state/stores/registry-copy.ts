@@ -1,0 +1,42 @@
+import type { Registry, RegistryRow } from './registry.js';
+
+/**
+ * The entries of one kind in memory. An update reads and decrypts only the entries that changed since the previous
+ * one, so the cost of a change does not grow with the number of entries.
+ */
+export class RegistryCopy<T> {
+  readonly #registry: Pick<Registry<T>, 'changes' | 'names'>;
+  readonly #kind: string;
+  readonly #rows = new Map<string, RegistryRow<T>>();
+  /** The newest revision that was read. 0 reads all entries. */
+  #newest = 0;
+
+  constructor(registry: Pick<Registry<T>, 'changes' | 'names'>, kind: string) {
+    this.#registry = registry;
+    this.#kind = kind;
+  }
+
+  /** The entries as they are stored now, by name. */
+  async update(): Promise<ReadonlyMap<string, RegistryRow<T>>> {
+    const changes = await this.#registry.changes(this.#kind, this.#newest);
+    if (changes.version < this.#newest) {
+      // An older state of the database was restored.
+      this.#rows.clear();
+      this.#newest = 0;
+      return this.update();
+    }
+    for (const row of changes.rows) {
+      this.#rows.set(row.name, row);
+      this.#newest = Math.max(this.#newest, row.rev);
+    }
+    for (const { name } of changes.unreadable) this.#rows.delete(name);
+    // The next update reads them again: their key may be found, or another replica may encrypt them again.
+    this.#newest = Math.min(this.#newest, ...changes.unreadable.map(({ rev }) => rev - 1));
+    // A new entry is always among the changes, so the numbers differ only if some were removed or are unreadable.
+    if (this.#rows.size !== changes.total) {
+      const names = await this.#registry.names(this.#kind);
+      for (const name of this.#rows.keys()) if (!names.has(name)) this.#rows.delete(name);
+    }
+    return this.#rows;
+  }
+}
