@@ -30,8 +30,8 @@ import type { Logins } from '../identity/upstream-login/logins.js';
 import type { SessionsOptions } from '../inbound/mcp/session/sessions.js';
 import type { CallLog } from '../interceptors/call-log.js';
 import { searchOutcomes } from '../interceptors/search-outcomes.js';
+import type { Guard } from '../outbound/http/index.js';
 import { buildUpstream, type VerdictStore } from '../outbound/mcp/build.js';
-import type { SafeHttp } from '../outbound/safe-http.js';
 import type { Implementation } from '../protocol/mcp/model.js';
 import type { Registry, State } from '../state/index.js';
 import type { Log } from '../telemetry/log.js';
@@ -74,7 +74,7 @@ export interface McpRuntimeOptions {
   readonly overload: Overload;
   readonly audit: AuditTrail;
   /** The rules and the proxy for URLs that callers supply, such as those of registered servers. */
-  readonly safeHttp: Pick<SafeHttp, 'egress' | 'proxy'>;
+  readonly safeHttp: Guard;
   readonly telemetry: Telemetry;
   /** Stores choices among equivalent servers. */
   readonly choices?: ChoiceLog | undefined;

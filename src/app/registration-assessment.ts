@@ -6,15 +6,14 @@ import { grpcDialer } from '../assess/wire/grpc-wire.js';
 import { readRegistration } from '../config/entry.js';
 import type { Config } from '../config/schema.js';
 import type { UpstreamKind } from '../core/upstream-registry.js';
-import { HttpClient, proxyRule } from '../outbound/http/index.js';
-import type { SafeHttp } from '../outbound/safe-http.js';
+import { type Guard, HttpClient, proxyRuleOf } from '../outbound/http/index.js';
 import { ProtocolError } from '../protocol/errors.js';
 import type { Log } from '../telemetry/log.js';
 import { BUILD } from './product-info.js';
 
 export interface RegistrationAssessmentOptions {
   live(): Config;
-  readonly safeHttp: Pick<SafeHttp, 'egress' | 'proxy'>;
+  readonly safeHttp: Guard;
   readonly log: Log;
 }
 
@@ -63,11 +62,13 @@ export class RegistrationAssessment {
   private async assess(settings: Settings, url: URL, time: number): Promise<Report> {
     if (this.running >= MOST_RUNNING)
       throw new ProtocolError('overloaded', 'Too many registrations are assessed at the same time; try again later');
-    const { egress, proxy } = this.options.safeHttp;
+    const { safeHttp } = this.options;
+    const { egress } = safeHttp;
+    const proxy = proxyRuleOf(settings.proxy, safeHttp);
     const client = new HttpClient({
       connectTimeout: time,
       egress,
-      proxy: settings.proxy === undefined ? proxy : proxyRule(settings.proxy),
+      proxy,
       tls: settings.tls,
     });
     const options: AssessOptions = {
@@ -75,7 +76,7 @@ export class RegistrationAssessment {
       profile: profileOf('standard')!,
       credentials: Object.entries(settings.headers),
       pace: { interval: 0, total: time },
-      grpc: grpcDialer(egress),
+      grpc: grpcDialer({ egress, proxy }),
       target: { kind: 'url', url },
       client,
     };

@@ -9,7 +9,7 @@ import { ConnectLinks } from '../identity/upstream-login/connect-links.js';
 import { Logins } from '../identity/upstream-login/logins.js';
 import type { Fetch } from '../identity/upstream-login/oauth-library.js';
 import type { LoginSettings } from '../identity/upstream-login/settings.js';
-import { HttpClient, proxyRule } from '../outbound/http/index.js';
+import { HttpClient, proxyRuleOf } from '../outbound/http/index.js';
 import type { SafeHttp } from '../outbound/safe-http.js';
 import { isObject } from '../protocol/jsonrpc/raw.js';
 import { type State, wallMs } from '../state/index.js';
@@ -123,7 +123,7 @@ export function upstreamFetch(
 ): { readonly fetch: Fetch; readonly client: HttpClient } {
   const client = new HttpClient({
     connectTimeout: connection?.timeouts.connect ?? CONNECT_MS,
-    proxy: guarded && connection?.proxy === undefined ? safeHttp.proxy : proxyRule(connection?.proxy),
+    proxy: proxyRuleOf(connection?.proxy, guarded ? safeHttp : undefined),
     egress: guarded ? safeHttp.egress : undefined,
     ...(connection && { tls: connection.tls }),
   });

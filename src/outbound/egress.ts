@@ -209,6 +209,17 @@ export class Egress {
       else done(null, addresses[0]!.address, addresses[0]!.family);
     });
   };
+
+  /** A checked address of this host, for a connection that somebody else opens. */
+  addressOf(host: string): Promise<string> {
+    if (isIP(host) !== 0) return Promise.resolve(host);
+    return new Promise((resolve, reject) => {
+      this.lookup(host, {}, (error, address) => {
+        if (error) reject(error);
+        else resolve(String(address));
+      });
+    });
+  }
 }
 
 const normalHost = (hostname: string): string =>

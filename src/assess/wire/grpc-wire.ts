@@ -1,6 +1,6 @@
 import { Client, Metadata, type ServiceError, status } from '@grpc/grpc-js';
 import { dial, grpcTarget } from '../../outbound/a2a/grpc-target.js';
-import type { Egress } from '../../outbound/egress.js';
+import type { Guard } from '../../outbound/http/index.js';
 import { decodeDetails, STATUS_DETAILS } from '../../protocol/a2a/proto/status.js';
 import type { Json } from '../json.js';
 
@@ -42,9 +42,9 @@ const asIs = (bytes: Buffer): Buffer => bytes;
 
 /** Dials real servers. With `egress`, only addresses that it allows. */
 export const grpcDialer =
-  (egress?: Egress): GrpcDialer =>
+  ({ egress, proxy }: Partial<Guard> = {}): GrpcDialer =>
   (address) => {
-    const client = dial(grpcTarget(address), egress).then(
+    const client = dial(grpcTarget(address), egress, { proxy }).then(
       (dialed) =>
         new Client(dialed.address, dialed.credentials, {
           ...dialed.options,

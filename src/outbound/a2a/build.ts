@@ -9,10 +9,9 @@ import {
 import type { Binding } from '../../protocol/a2a/model.js';
 import type { Log } from '../../telemetry/log.js';
 import type { Egress } from '../egress.js';
-import { HttpClient, proxyRule, type TlsSettings } from '../http/index.js';
+import { type Guard, HttpClient, proxyRuleOf, type TlsSettings } from '../http/index.js';
 import { guardedRequests } from '../mcp/build.js';
 import { shownUrl } from '../mcp/context.js';
-import type { SafeHttp } from '../safe-http.js';
 import { assumedCard } from './assumed-card.js';
 import { CardCache, type SignaturePolicy } from './card-cache.js';
 import { loginServerOf } from './card-login.js';
@@ -53,7 +52,7 @@ export interface AgentBuildOptions {
   readonly guarded: HttpClient;
   readonly egress: Egress;
   /** For an agent that a caller registered: the rules for each address that is dialled (S11), and the proxy. */
-  readonly guard?: Pick<SafeHttp, 'egress' | 'proxy'>;
+  readonly guard?: Guard;
   /** Chooses the credential of each request. Without it, requests carry the configured headers. */
   readonly credentials?: Credentials;
   readonly limits: { readonly event: number };
@@ -72,7 +71,7 @@ export function buildAgent(name: string, settings: AgentSettings, around: AgentB
   const { guarded, egress, guard, limits, explains, log, credentials = CONFIGURED } = around;
   const http = new HttpClient({
     connectTimeout: settings.timeouts.connect,
-    proxy: guard && settings.proxy === undefined ? guard.proxy : proxyRule(settings.proxy),
+    proxy: proxyRuleOf(settings.proxy, guard),
     egress: guard?.egress,
     tls: settings.tls,
   });

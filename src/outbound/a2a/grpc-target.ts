@@ -2,7 +2,7 @@ import { readFileSync } from 'node:fs';
 import { isIP } from 'node:net';
 import { type ChannelCredentials, credentials } from '@grpc/grpc-js';
 import type { Egress } from '../egress.js';
-import { type HttpClientOptions, isPem, type ProxyRule } from '../http/index.js';
+import { type ForwardProxy, type HttpClientOptions, isPem } from '../http/index.js';
 
 /** The address of a gRPC interface. Cards have `host:port`, older cards a URL. */
 export interface GrpcTarget {
@@ -36,8 +36,9 @@ export interface Dial {
 }
 
 /**
- * Prepares the address to dial. With an egress policy it is a checked address, with the original name for TLS. TLS and
- * proxy settings are those of the HTTP client for the same address.
+ * Prepares the address to dial. With an egress policy it is a checked address, with the original name for TLS. The
+ * address of a proxy that a caller supplied is checked too. TLS and proxy settings are those of the HTTP client for the
+ * same address.
  */
 export async function dial(
   target: GrpcTarget,
@@ -47,21 +48,24 @@ export async function dial(
   const { host, port, secure } = target;
   const authority = `${bracketed(host)}:${port}`;
   const channel = secure ? secureChannel(tls) : credentials.createInsecure();
-  const tunnel = tunnelBy(proxy, `${secure ? 'https' : 'http'}://${authority}`);
+  const tunnel = proxy?.(`${secure ? 'https' : 'http'}://${authority}`);
   const name = tls?.serverName ?? (egress || tunnel ? host : undefined);
   const named = {
     ...((egress || tunnel) && { 'grpc.default_authority': authority }),
     ...(secure && name !== undefined && { 'grpc.ssl_target_name_override': name }),
   };
-  let address = authority;
-  if (egress) {
-    egress.checkAuthority(host, port);
-    const checked = isIP(host) === 0 ? await checkedAddress(host, egress) : host;
-    address = `${isIP(checked) === 6 ? 'ipv6' : 'ipv4'}:${bracketed(checked)}:${port}`;
-  }
+  const address = await addressOf(host, port, egress);
   if (!tunnel) return { address, credentials: channel, options: named };
-  const options = { ...named, ...tunnel.options, 'grpc.http_connect_target': address.replace(/^ipv[46]:/, '') };
-  return { address: tunnel.address, credentials: channel, options };
+  const options = { ...named, ...credentialsOf(tunnel), 'grpc.http_connect_target': address.replace(/^ipv[46]:/, '') };
+  return { address: await addressOfProxy(tunnel), credentials: channel, options };
+}
+
+/** The address for the library: a checked IP address where addresses are checked, otherwise the name. */
+async function addressOf(host: string, port: number, egress: Egress | undefined): Promise<string> {
+  if (!egress) return `${bracketed(host)}:${port}`;
+  egress.checkAuthority(host, port);
+  const checked = await egress.addressOf(host);
+  return `${isIP(checked) === 6 ? 'ipv6' : 'ipv4'}:${bracketed(checked)}:${port}`;
 }
 
 const bracketed = (host: string): string => (isIP(host) === 6 ? `[${host}]` : host);
@@ -73,26 +77,13 @@ function secureChannel(tls: HttpClientOptions['tls']): ChannelCredentials {
 }
 
 /** The gRPC library supports only proxies with plain HTTP. */
-function tunnelBy(
-  rule: ProxyRule | undefined,
-  origin: string,
-): { readonly address: string; readonly options: Readonly<Record<string, string>> } | undefined {
-  const proxy = rule?.(origin);
-  if (!proxy) return undefined;
-  const { protocol, hostname, port } = new URL(proxy.origin);
+function addressOfProxy({ origin, egress }: ForwardProxy): Promise<string> {
+  const { protocol, hostname, port } = new URL(origin);
   if (protocol !== 'http:') throw new TypeError('gRPC supports only proxies with an http:// URL');
-  const [, basic] = /^Basic (.*)$/.exec(proxy.headers[1] ?? '') ?? [];
-  return {
-    address: `${hostname}:${port || 80}`,
-    options: basic === undefined ? {} : { 'grpc.http_connect_creds': Buffer.from(basic, 'base64').toString() },
-  };
+  return addressOf(hostname.replace(/^\[|\]$/g, ''), Number(port || 80), egress);
 }
 
-function checkedAddress(host: string, egress: Egress): Promise<string> {
-  return new Promise((resolve, reject) => {
-    egress.lookup(host, {}, (error, address) => {
-      if (error) reject(error);
-      else resolve(String(address));
-    });
-  });
+function credentialsOf({ headers }: ForwardProxy): Readonly<Record<string, string>> {
+  const [, basic] = /^Basic (.*)$/.exec(headers[1] ?? '') ?? [];
+  return basic === undefined ? {} : { 'grpc.http_connect_creds': Buffer.from(basic, 'base64').toString() };
 }

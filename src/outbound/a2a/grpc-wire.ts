@@ -107,7 +107,7 @@ export class GrpcWire implements Wire {
         { deadline: Date.now() + timeouts.call },
         (error, value) => {
           stop();
-          if (error) reject(this.failure(error));
+          if (error) reject(this.failure(error, credential));
           else resolve(value ?? Buffer.alloc(0));
         },
       );
@@ -166,7 +166,7 @@ export class GrpcWire implements Wire {
     });
     call.on('error', (error: ServiceError) => {
       over();
-      queue.fail(this.failure(error));
+      queue.fail(this.failure(error, credential));
     });
     if (!(await queue.started())) throw invalidReply(context, 'ended its stream before the first event');
     return queue;
@@ -216,7 +216,7 @@ export class GrpcWire implements Wire {
     return metadata;
   }
 
-  private failure(error: ServiceError): Error {
+  private failure(error: ServiceError, { key }: Credential): Error {
     const { context } = this.options;
     const { code, details: message, metadata } = error;
     const [packed] = metadata?.get(STATUS_DETAILS) ?? [];
@@ -225,11 +225,11 @@ export class GrpcWire implements Wire {
       if (code === status.DEADLINE_EXCEEDED) return timedOut(context, context.timeouts.call);
       if (code === status.CANCELLED)
         return new ProtocolError('cancelled', 'The request was cancelled', { outcome: 'unknown' });
-      // Only the text of the error shows whether anything was sent.
       if (code === status.UNAVAILABLE) {
-        return /no connection established|ECONNREFUSED|ENOTFOUND|name resolution/i.test(message)
-          ? unavailable(context, problemOf(Object.assign(new Error(message), { code: refusedCode(message) })))
-          : lost(context, 'the connection was reset');
+        if (!isUnconnected(message)) return lost(context, 'the connection was reset');
+        // The connection is bound to the address that was checked. The name may have another one now.
+        if (this.options.egress) this.leave(key);
+        return unavailable(context, problemOf(Object.assign(new Error(message), { code: refusedCode(message) })));
       }
       if (code === status.UNIMPLEMENTED && /unknown|does not implement|not found/i.test(message))
         return new Misplaced('upstream_unavailable', `${subject(context)} has no A2A service there; check its URL`, {
@@ -242,6 +242,10 @@ export class GrpcWire implements Wire {
     );
   }
 }
+
+/** Only the text of the error shows whether anything was sent. */
+const isUnconnected = (message: string): boolean =>
+  /no connection established|ECONNREFUSED|ENOTFOUND|name resolution/i.test(message);
 
 /** Finds the cause of a failed connection in the text of the error: the library has no code for it. */
 const refusedCode = (message: string): string =>

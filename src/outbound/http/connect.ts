@@ -37,20 +37,28 @@ export class Connector {
       this.secured(to, attempt);
     });
 
-  /** Dials the proxy. The address checks and certificates of the target do not apply to the proxy. */
-  readonly toProxy: Dial = (to, done) => this.within(done, (attempt) => attempt.dial(plainDial, named(to)));
-
-  /** Dials the target through a tunnel of the proxy. */
-  through(proxy: ForwardProxy): Dial {
+  /** Dials the proxy. The address checks and certificates of the target do not apply to it, but it may have its own. */
+  toProxy({ egress }: ForwardProxy): Dial {
+    const dial = egress ? buildConnector({ timeout: 0, lookup: egress.lookup as LookupFunction }) : plainDial;
     return (to, done) =>
       this.within(done, (attempt) => {
-        this.tunnel(to, proxy, attempt).catch((error: Error) => attempt.finish(error));
+        egress?.checkAuthority(to.hostname, portOf(to));
+        attempt.dial(dial, named(to));
       });
   }
 
-  private async tunnel(to: Destination, proxy: ForwardProxy, attempt: Attempt): Promise<void> {
+  /** Dials the target through a tunnel of the proxy. */
+  through(proxy: ForwardProxy): Dial {
+    const toProxy = this.toProxy(proxy);
+    return (to, done) =>
+      this.within(done, (attempt) => {
+        this.tunnel(to, proxy, toProxy, attempt).catch((error: Error) => attempt.finish(error));
+      });
+  }
+
+  private async tunnel(to: Destination, proxy: ForwardProxy, toProxy: Dial, attempt: Attempt): Promise<void> {
     const authority = await this.authorityOf(to);
-    const socket = await openTunnel(proxy, authority, this.toProxy, attempt.signal);
+    const socket = await openTunnel(proxy, authority, toProxy, attempt.signal);
     attempt.holds(socket);
     if (to.protocol === 'https:') this.secured({ ...to, httpSocket: socket }, attempt);
     else attempt.finish(undefined, socket);
@@ -64,12 +72,7 @@ export class Connector {
     if (!egress) return `${bracketed(host)}:${port}`;
     egress.checkAuthority(host, port);
     if (isIP(host) !== 0) return `${bracketed(host)}:${port}`;
-    const address = await new Promise<string>((resolve, reject) => {
-      egress.lookup(host, {}, (error, found) => {
-        if (error) reject(error);
-        else resolve(String(found));
-      });
-    });
+    const address = await egress.addressOf(host);
     return `${bracketed(address)}:${port}`;
   }
 

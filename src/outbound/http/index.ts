@@ -11,6 +11,6 @@ export {
   inLane,
 } from './exchange.js';
 export { DocumentError, type DocumentLimits, fetchJson } from './json-document.js';
-export { type Environment, type ProxyRule, proxyRule } from './proxy.js';
+export { type Environment, type ForwardProxy, type Guard, type ProxyRule, proxyRule, proxyRuleOf } from './proxy.js';
 export { isPem, type TlsSettings } from './tls.js';
 export { type ExchangeLimits, exchangeWhole, type WholeReply } from './whole-exchange.js';

@@ -6,7 +6,7 @@ import { Authority } from '../../../test/support/certificate.js';
 import { ask, type RawServer, rawServer } from '../../../test/support/raw-http.js';
 import { sleep } from '../../core/timing.js';
 import { Egress } from '../egress.js';
-import { HttpClient, type HttpClientOptions, proxyRule } from './index.js';
+import { HttpClient, type HttpClientOptions, proxyRule, proxyRuleOf } from './index.js';
 
 const closing: (() => unknown)[] = [];
 afterEach(async () => {
@@ -264,5 +264,42 @@ describe('URLs of strangers through a proxy', () => {
     const ear = ask(client({ proxy: proxyRule(proxy.url), egress }), `http://server.example:${ports[0]}/`);
     await ear.over;
     expect(ear.outcome).toEqual({ status: 200, body: `hi server.example:${ports[0]}` });
+  });
+});
+
+describe('a proxy that a caller supplied', () => {
+  /** The target is public, the proxy at a private address. */
+  const rules = (port: number): Egress =>
+    new Egress({ allowPrivate: false, ports: [port] }, (host, _, done) =>
+      done(null, [{ address: host === 'server.example' ? '93.184.216.34' : '127.0.0.1', family: 4 }]),
+    );
+
+  it.each(['proxy.example', '127.0.0.1', '[::ffff:7f00:1]', '0x7f.1', 'localhost'])(
+    'S11: %s is not dialled where its address is private',
+    async (host) => {
+      const { requests, url } = await tunnelling();
+      const port = Number(new URL(url).port);
+      const egress = rules(port);
+      const proxy = proxyRuleOf(`http://${host}:${port}`, { egress });
+      for (const target of ['http://server.example/', 'https://server.example/']) {
+        const ear = ask(client({ proxy, egress }), target);
+        await ear.over;
+        expect(ear.failure).toMatchObject({
+          sent: false,
+          error: { code: 'HTTP_PROXY', cause: { code: 'EGRESS_REFUSED' } },
+        });
+      }
+      expect(requests).toEqual([]);
+    },
+  );
+
+  it('is replaced by the proxy of the operator, which may be private, if there is none', async () => {
+    const { requests, url } = await tunnelling('HTTP/1.1 502 Bad Gateway\r\n\r\n');
+    const egress = rules(Number(new URL(url).port));
+    await ask(
+      client({ proxy: proxyRuleOf(undefined, { egress, proxy: proxyRule(url) }), egress }),
+      'http://server.example/',
+    ).over;
+    expect(requests).toHaveLength(1);
   });
 });

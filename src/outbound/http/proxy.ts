@@ -1,6 +1,7 @@
 /** Forward proxies: choosing the proxy of a request, and opening tunnels through it. */
 import { BlockList, isIP, type Socket } from 'node:net';
 import { type buildConnector, Client } from 'undici';
+import type { Egress } from '../egress.js';
 import { Unconnected } from './errors.js';
 import { HttpError } from './exchange.js';
 
@@ -11,6 +12,8 @@ export interface ForwardProxy {
   readonly origin: string;
   /** Flat name/value pairs for the proxy itself. */
   readonly headers: readonly string[];
+  /** Checks every address of the proxy before it is dialled. Set for a proxy that a caller supplied. */
+  readonly egress?: Egress | undefined;
 }
 
 /** The proxy for an origin; undefined for a direct connection. */
@@ -35,6 +38,26 @@ export function proxyRule(setting: string | undefined, env: Environment = proces
     const url = new URL(origin);
     if (exempt(url)) return undefined;
     return url.protocol === 'https:' ? secure : plain;
+  };
+}
+
+/** The rules for URLs that callers supply, and the operator's proxy for them. */
+export interface Guard {
+  readonly egress: Egress;
+  readonly proxy?: ProxyRule | undefined;
+}
+
+/**
+ * The proxy rule of a server or agent. A caller supplied the proxy of a registered one (`guard` is set), so the
+ * addresses of that proxy are checked too; a registration without a proxy uses that of the operator.
+ */
+export function proxyRuleOf(setting: string | undefined, guard: Guard | undefined): ProxyRule | undefined {
+  if (!guard) return proxyRule(setting);
+  if (setting === undefined) return guard.proxy;
+  const rule = proxyRule(setting);
+  return (origin) => {
+    const proxy = rule(origin);
+    return proxy && { ...proxy, egress: guard.egress };
   };
 }
 

@@ -54,7 +54,7 @@ export function routeTo(
   const moved = stranger ? undefined : new SlashRedirects(origin);
   const whole = proxy !== undefined && !stranger && url.protocol === 'http:';
   if (whole) {
-    const pool = poolOf(proxy.origin, connector.toProxy);
+    const pool = poolOf(proxy.origin, connector.toProxy(proxy));
     const headers: Route['headers'] = (given) => [
       ...given,
       ...proxy.headers,

@@ -15,10 +15,9 @@ import {
 import type { Implementation } from '../../protocol/mcp/model.js';
 import { revisionSetting, type Verdict } from '../../protocol/mcp/server-version.js';
 import type { Log } from '../../telemetry/log.js';
-import { HttpClient, proxyRule, type TlsSettings } from '../http/index.js';
+import { type Guard, HttpClient, proxyRuleOf, type TlsSettings } from '../http/index.js';
 import { WholeRequests } from '../http/whole-request.js';
 import { OpenApiUpstream } from '../openapi/upstream.js';
-import type { SafeHttp } from '../safe-http.js';
 import { shownUrl, type UpstreamContext } from './context.js';
 import { HttpLink } from './http-link.js';
 import { ServerTraffic } from './server-traffic.js';
@@ -64,7 +63,7 @@ export interface UpstreamBuildOptions {
   /** Chooses the credential of each request. Without it, requests carry the configured headers. */
   readonly credentials?: Credentials;
   /** For a server that a caller registered: the rules for each address that is dialled (S11), and the proxy. */
-  readonly guard?: Pick<SafeHttp, 'egress' | 'proxy'>;
+  readonly guard?: Guard;
   /** Whether callers may read details that are meant for operators. */
   readonly explains: boolean;
   /** The command with which an operator reads the output of a server's process, where there is one. */
@@ -141,7 +140,7 @@ function buildOne(
     place: explains && settings.url !== undefined ? shownUrl(settings.url) : undefined,
     http: new HttpClient({
       connectTimeout: settings.timeouts.connect,
-      proxy: guard && settings.proxy === undefined ? guard.proxy : proxyRule(settings.proxy),
+      proxy: proxyRuleOf(settings.proxy, guard),
       egress: guard?.egress,
       tls: settings.tls,
     }),
@@ -196,10 +195,7 @@ function buildOne(
  * Requests to authorization servers that a caller named. The TLS settings of the upstream are not used for them. Each
  * request has its own connection: token requests are rare, and no connection is left when the upstream is closed.
  */
-export function guardedRequests(
-  { egress, proxy }: Pick<SafeHttp, 'egress' | 'proxy'>,
-  connectTimeout: number,
-): OAuthHttp {
+export function guardedRequests({ egress, proxy }: Guard, connectTimeout: number): OAuthHttp {
   return {
     async send(request) {
       const client = new HttpClient({ connectTimeout, egress, proxy });
