@@ -16,7 +16,7 @@ const REASONS: Readonly<Record<string, string>> = {
   'A2A-S-43': 'the SDK of 0.3 answers HTTP+JSON with 500 for an unknown task',
   'A2A-S-53': 'the SDK checks no addresses of webhooks',
   'A2A-S-71a': 'the JSON parser before the SDK answers with a page',
-  'A2A-S-71b': 'the SDK of 1.0 answers an object that is no request with -32602',
+  'A2A-S-71b': 'the SDK of 1.0 answers an object that is not a request with -32602',
   'A2A-S-71e': 'the SDK of 1.0 answers a batch with -32602',
   'A2A-S-74b': 'the JSON parser before the SDK reads application/json only',
   'A2A-S-71f': 'the older SDKs look for a task without an id',

@@ -1,4 +1,4 @@
-/** Genuine servers over HTTP and HTTP+SSE: no violation is reported that is none, and none is missed that was seen. */
+/** Genuine servers over HTTP and HTTP+SSE: every reported violation is a real one, and every known one is reported. */
 import { describe, expect, it } from 'vitest';
 import { assessGenuine, failuresOf, REASONS, WEB_SERVERS } from './genuine.js';
 

@@ -68,7 +68,7 @@ export const STREAM_PROBES: Probes = {
   streamBegin: withStream((answer, [first]) =>
     expect(
       isObject(first?.['task']) || isObject(first?.['message']),
-      'the first event is no task and no message',
+      'the first event is neither a task nor a message',
       answer,
     ),
   ),
@@ -99,7 +99,7 @@ export const STREAM_PROBES: Probes = {
   streamEvents: withStream(({ reply, evidence }) => {
     const id = asObject(reply.sent)['id'];
     const right = reply.messages.every((each) => isObject(each) && each['jsonrpc'] === '2.0' && each['id'] === id);
-    return expect(right, 'an event is no JSON-RPC response with the id of the request', { evidence });
+    return expect(right, 'an event is not a JSON-RPC response with the id of the request', { evidence });
   }),
 };
 

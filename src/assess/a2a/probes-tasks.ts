@@ -143,7 +143,7 @@ export const TASK_PROBES: Probes = {
     const token = first.result?.['nextPageToken'];
     const total = Number(first.result?.['totalSize'] ?? 0);
     if (total < 2 && !isText(token)) return skip('the agent has fewer than two tasks');
-    if (tasksOf(first).length !== 1 || !isText(token)) return fail('a page of one task is no page', first);
+    if (tasksOf(first).length !== 1 || !isText(token)) return fail('a page of one task is not a page', first);
     const second = await peer.call('list', { pageSize: 1, pageToken: token });
     const [other] = tasksOf(second);
     return expect(isText(other?.['id']) && other['id'] !== one?.['id'], 'the second page repeats the first', second);

@@ -134,7 +134,7 @@ export const A2A_REQUIREMENTS: readonly Requirement[] = [
   row('S-70e', 'MUST', 'D', GRPC, ERRORS, 'grpcStatus', 'An unknown task has the status NOT_FOUND.', 'Map errors to their status.'),
   row('S-70f', 'MUST', 'A-D', RPC, ERRORS, 'rpcErrorForm', 'A JSON-RPC error has a number as code and a message.', 'Complete the error.'),
   row('S-71a', 'MUST', 'A-D', RPC, ERRORS, 'parseError', 'A body that is not JSON gets -32700.', 'Answer with -32700.'),
-  row('S-71b', 'MUST', 'A-D', RPC, ERRORS, 'notRequest', 'An object that is no request gets -32600.', 'Answer with -32600.'),
+  row('S-71b', 'MUST', 'A-D', RPC, ERRORS, 'notRequest', 'An object that is not a request gets -32600.', 'Answer with -32600.'),
   row('S-71c', 'MUST', 'A-D', RPC, ERRORS, 'unknownMethod', 'An unknown method gets -32601.', 'Answer with -32601.'),
   row('S-71d', 'MUST', 'A-D', RPC, ERRORS, 'ids', 'The id of a request comes back exactly.', 'Copy the id with its type.'),
   row('S-71e', 'MUST', 'A-D', RPC, ERRORS, 'batch', 'A batch is refused with -32600.', 'Answer arrays with -32600.'),

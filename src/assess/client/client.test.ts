@@ -237,7 +237,7 @@ test('planted faults are found and named by their requirement', async () => {
   }
   expect(missed).toEqual([]);
   const planted = new Set(FAULTS.map(([row]) => row));
-  // Lines that are no JSON do not reach the script.
+  // Lines that are not JSON do not reach the script.
   expect(CLIENT_REQUIREMENTS.filter(({ id }) => !planted.has(id)).map(({ id }) => id)).toEqual(['STD-03']);
 }, 120_000);
 

@@ -64,7 +64,7 @@ const CHECKS: Readonly<Record<string, Check>> = {
         for (const one of Array.isArray(message) ? message : [message]) {
           if (!isObject(one) || one['jsonrpc'] !== '2.0') return 'a message is not of JSON-RPC 2.0';
           if (one['method'] !== undefined && one['id'] !== undefined && !isId(one['id']))
-            return 'the id of a request is no string and no integer';
+            return 'the id of a request is neither a string nor an integer';
         }
         return undefined;
       },
@@ -234,7 +234,7 @@ const CHECKS: Readonly<Record<string, Check>> = {
       'GET requests',
       (one) => (header(one, 'accept')?.includes('text/event-stream') ? undefined : 'Accept has no text/event-stream'),
     ),
-  onlyMessages: ({ garbage }) => expect(garbage.length === 0, 'a line is no JSON'),
+  onlyMessages: ({ garbage }) => expect(garbage.length === 0, 'a line is not JSON'),
   cursor: ({ requests, cursors }) =>
     each(
       requests.filter((heard) => params(heard)['cursor'] !== undefined),
@@ -246,7 +246,7 @@ const CHECKS: Readonly<Record<string, Check>> = {
     const used = new Set<unknown>();
     return each(tokens, 'progress token', (heard) => {
       const token = metaOf(heard)['progressToken'];
-      if (!isId(token)) return 'a progress token is no string and no integer';
+      if (!isId(token)) return 'a progress token is neither a string nor an integer';
       if (used.has(token) && heard.open.length > 0) return 'a progress token was used twice';
       used.add(token);
       return undefined;

@@ -30,7 +30,7 @@ export class Transcript {
   readonly cursors = new Set<unknown>();
   /** The sessions that the server gave out. */
   readonly sessions = new Set<string>();
-  /** Lines and bodies that are no JSON. */
+  /** Lines and bodies that are not JSON. */
   readonly garbage: string[] = [];
   revision: Revision | undefined;
   initialize: Json | undefined;

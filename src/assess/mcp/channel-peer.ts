@@ -130,7 +130,7 @@ export class ChannelPeer implements Peer {
       options.limit,
       JSON.stringify(next),
     );
-    // The answer to the request that followed is no answer to the notification.
+    // The answer to the request that followed does not answer the notification.
     const messages = reply.messages.filter((each) => !answers(each, id));
     return this.replace(reply, replyOf(method, sent, { ...reply, messages }, reply.evidence));
   }

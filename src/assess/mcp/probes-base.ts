@@ -347,7 +347,7 @@ export const BASE_PROBES: Readonly<Record<string, Probe>> = {
     if (!asList(result?.['supportedVersions']).includes(peer.revision.date))
       return fail(`supportedVersions does not list ${peer.revision.date}`, peer.opening);
     if (!['string', 'undefined'].includes(typeof result?.['instructions']))
-      return fail('instructions is no text', peer.opening);
+      return fail('instructions is not a text', peer.opening);
     return expect(isObject(result?.['capabilities']), 'capabilities is missing', peer.opening);
   },
   extensionIds: (surface) => {

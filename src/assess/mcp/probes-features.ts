@@ -143,14 +143,14 @@ export const FEATURE_PROBES: Readonly<Record<string, Probe>> = {
     isText(tool['name']) && tool['inputSchema'] !== undefined ? undefined : 'no name or no inputSchema',
   ),
   inputSchema: eachItem('tools', (tool) =>
-    asObject(tool['inputSchema'])['type'] === 'object' ? undefined : 'the inputSchema has not the type object',
+    asObject(tool['inputSchema'])['type'] === 'object' ? undefined : 'the inputSchema does not have the type object',
   ),
   schemaParts: eachItem('tools', (tool) => wrongSchema(asObject(tool['inputSchema']))),
   outputSchema: eachItem('tools', (tool, { modern }) => {
     const schema = tool['outputSchema'];
     if (schema === undefined) return undefined;
     if (!isObject(schema)) return 'the outputSchema is not an object';
-    return modern || schema['type'] === 'object' ? undefined : 'the outputSchema has not the type object';
+    return modern || schema['type'] === 'object' ? undefined : 'the outputSchema does not have the type object';
   }),
   toolAnnotations: eachItem('tools', ({ annotations }) => {
     if (annotations === undefined) return undefined;
@@ -165,7 +165,7 @@ export const FEATURE_PROBES: Readonly<Record<string, Probe>> = {
       for (const { title, name: item } of list?.items ?? []) {
         if (title === undefined) continue;
         seen++;
-        if (typeof title !== 'string') return fail(`${String(item)}: the title is no text`, list!.pages[0]);
+        if (typeof title !== 'string') return fail(`${String(item)}: the title is not a text`, list!.pages[0]);
       }
     }
     return seen === 0 ? skip('nothing has a title') : PASS;

@@ -129,7 +129,8 @@ export const INTERACTION_PROBES: Readonly<Record<string, Probe>> = {
   elicitationForm: eachQuestion('elicitation/create', (params, surface) => {
     if (params['mode'] === 'url') return undefined;
     if (!isText(params['message'])) return 'a form without a message';
-    if (asObject(params['requestedSchema'])['type'] !== 'object') return 'the requestedSchema has not the type object';
+    if (asObject(params['requestedSchema'])['type'] !== 'object')
+      return 'the requestedSchema does not have the type object';
     return fields(params)
       .map((field) => wrongField(field, surface))
       .find((each) => each !== undefined);

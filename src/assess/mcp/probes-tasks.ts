@@ -188,7 +188,7 @@ export const TASK_PROBES: Readonly<Record<string, Probe>> = {
   },
   taskTimes: onTask(({ got }, { modern }) => {
     const { createdAt, lastUpdatedAt } = got.result ?? {};
-    if (!isTime(createdAt) || !isTime(lastUpdatedAt)) return fail('createdAt or lastUpdatedAt is no time', got);
+    if (!isTime(createdAt) || !isTime(lastUpdatedAt)) return fail('createdAt or lastUpdatedAt is not a time', got);
     const ttl = got.result?.[modern ? 'ttlMs' : 'ttl'];
     return expect(ttl === null || typeof ttl === 'number', 'the time to live is neither a number nor null', got);
   }),
@@ -197,7 +197,7 @@ export const TASK_PROBES: Readonly<Record<string, Probe>> = {
     const reply = await about(peer, 'tasks/result', id);
     return expect(
       Array.isArray(reply.result?.['content']),
-      `tasks/result has not the result of the call: ${outcome(reply)}`,
+      `tasks/result does not have the result of the call: ${outcome(reply)}`,
       reply,
     );
   }),

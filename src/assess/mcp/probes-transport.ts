@@ -151,7 +151,7 @@ export const TRANSPORT_PROBES: Readonly<Record<string, Probe>> = {
     const reply = await surface.peer.call(plainMethod(surface), {});
     if (!reply.events.some(({ id }) => id !== undefined)) return skip('the server gives no event ids');
     const [first] = reply.events;
-    return expect(first?.id !== undefined && first.data === '', 'the first event is no priming event', reply);
+    return expect(first?.id !== undefined && first.data === '', 'the first event is not a priming event', reply);
   },
   sessionAscii: inSession(({ peer }, session) =>
     expect(/^[\x21-\x7e]+$/.test(session), 'the session id has other characters', peer.opening),
@@ -267,6 +267,6 @@ export const TRANSPORT_OBSERVATIONS: Readonly<Record<string, Probe>> = {
   },
   stdioStray: ({ peer }) => {
     const stray = peer.stray?.().find((line) => !FRAGMENT.test(line));
-    return expect(stray === undefined, `a line on stdout is no message: ${stray?.slice(0, 80)}`, peer.opening);
+    return expect(stray === undefined, `a line on stdout is not a message: ${stray?.slice(0, 80)}`, peer.opening);
   },
 };

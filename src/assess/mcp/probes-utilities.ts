@@ -90,7 +90,7 @@ export const UTILITY_PROBES: Readonly<Record<string, Probe>> = {
       lists++;
       const cursors = list.pages.map((page) => page.result?.['nextCursor']).filter((each) => each !== undefined);
       if (cursors.some((each) => typeof each !== 'string'))
-        return fail(`${name}: nextCursor is no text`, list.pages[0]);
+        return fail(`${name}: nextCursor is not a text`, list.pages[0]);
       if (new Set(cursors).size < cursors.length) return fail(`${name}: a cursor repeats itself`, list.pages.at(-1));
     }
     return lists === 0 ? skip('the server has no lists') : PASS;
@@ -108,7 +108,7 @@ export const UTILITY_PROBES: Readonly<Record<string, Probe>> = {
     if (reply?.result === undefined) return skip('nothing was completed');
     const { values } = asObject(reply.result['completion']);
     if (!Array.isArray(values) || values.some((each) => typeof each !== 'string'))
-      return fail('completion.values is no list of texts', reply);
+      return fail('completion.values is not a list of texts', reply);
     return expect(values.length <= MAX_VALUES, `${values.length} values`, reply);
   },
   badCompletion: async (surface) => {
@@ -175,7 +175,7 @@ export const UTILITY_PROBES: Readonly<Record<string, Probe>> = {
 
 const TRACEPARENT = /^(?!ff)[0-9a-f]{2}-(?!0{32})[0-9a-f]{32}-(?!0{16})[0-9a-f]{16}-[0-9a-f]{2}/;
 
-/** The key of a trace context that has not the format of the W3C. */
+/** The key of a trace context that does not have the format of the W3C. */
 function wrongTrace(message: Json): string | undefined {
   let wrong: string | undefined;
   eachTrace(message, (meta) => {
@@ -225,7 +225,7 @@ export const UTILITY_OBSERVATIONS: Readonly<Record<string, Probe>> = {
     },
     wrong: ({ message }) => {
       const key = wrongTrace(message);
-      return key === undefined ? undefined : `${key} has not the format of the W3C`;
+      return key === undefined ? undefined : `${key} does not have the format of the W3C`;
     },
     none: 'no trace context was sent',
   }),

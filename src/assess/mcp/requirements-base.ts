@@ -12,7 +12,7 @@ export const BASE_ROWS: readonly RowOf[] = [
     'Answer unknown methods with -32601, also when the method name looks like a known one.'),
   row('BASE-01c', 'MUST', 'A-E', ANY, BASE, 'malformedJson', 'basic', 'Bytes that are not JSON are refused, with -32700 where an error is sent, and the server goes on.',
     'Answer with -32700 (over HTTP with status 400), and keep serving.'),
-  row('BASE-01d', 'MUST', 'A-E', ANY, BASE, 'invalidRequest', 'basic', 'An object that is no JSON-RPC request is refused and has no effect.',
+  row('BASE-01d', 'MUST', 'A-E', ANY, BASE, 'invalidRequest', 'basic', 'An object that is not a JSON-RPC request is refused and has no effect.',
     'Answer with -32600, or with a status 4xx over HTTP.'),
   row('BASE-02', 'MUST', 'A-D', ANY, BASE, 'serverRequestIds', 'basic', 'The server does not use the id of a request twice in one session.',
     'Count ids up.'),

@@ -159,7 +159,7 @@ export const FEATURE_ROWS: readonly RowOf[] = [
     'Leave the hints out.'),
   row('CACHE-06', 'MUST', 'E', ANY, UTIL, 'cachePages', 'server/utilities/caching', 'All pages of one list have the same cacheScope.',
     'Use one cacheScope for each list.'),
-  row('CACHE-07', 'MUST', 'E', ANY, UTIL, { unobservable: 'decisions about access are inside the server' }, 'server/utilities/caching', 'cacheScope is no access control.',
+  row('CACHE-07', 'MUST', 'E', ANY, UTIL, { unobservable: 'decisions about access are inside the server' }, 'server/utilities/caching', 'cacheScope is not access control.',
     'Check access on each request.'),
   row('SUB-01', 'MUST', 'E', ANY, UTIL, 'listenTypes', 'basic/patterns/subscriptions', 'A subscription carries only the types of notifications that were requested.',
     'Filter by the request.'),

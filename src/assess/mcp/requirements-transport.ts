@@ -139,7 +139,7 @@ export const TRANSPORT_ROWS: readonly RowOf[] = [
     'Compare Host with the names of the server.'),
   row('HM-03', 'SHOULD', 'B-E', HTTP, SECURITY, 'host', MODERN, 'A server on a loopback address refuses a foreign Host, against DNS rebinding.',
     'Compare Host with the names of the server.'),
-  row('HL-18', 'MUST', 'B-D', HTTP, SECURITY, 'everyRequestAuthenticated', 'basic/authorization', 'Every request is authenticated; a session is no authentication.',
+  row('HL-18', 'MUST', 'B-D', HTTP, SECURITY, 'everyRequestAuthenticated', 'basic/authorization', 'Every request is authenticated; a session is not authentication.',
     'Check the token of each request.'),
   row('AUR-08', 'MUST', 'E', HTTP, SECURITY, 'everyRequestAuthenticated', 'basic/authorization', 'Each request is authenticated by itself.',
     'Check the token of each request.'),
