@@ -11,6 +11,7 @@ import { Pages } from '../core/catalog/pages.js';
 import { ToolRules } from '../core/catalog/tool-rules.js';
 import { HostedTasks } from '../core/era-bridge/hosted-tasks.js';
 import { Parking } from '../core/era-bridge/parking.js';
+import { REQUEST_BYTES } from '../core/era-bridge/request-bytes.js';
 import { RequestStates } from '../core/era-bridge/request-states.js';
 import { Forwarder } from '../core/forward.js';
 import type { ServerGateway } from '../core/gateway.js';
@@ -174,6 +175,7 @@ export class McpRuntime {
         inAll: bridge.maxParked,
         perCaller: bridge.maxParkedPerCaller,
         perServer: bridge.maxParkedPerServer,
+        bytes: REQUEST_BYTES,
       },
       cluster,
       {
@@ -187,7 +189,12 @@ export class McpRuntime {
       {
         ttl: TASK_TTL,
         pollInterval: TASK_POLL,
-        limits: { perCaller: bridge.maxTasksPerCaller, inAll: bridge.maxTasks, bytes: TASK_BYTES },
+        limits: {
+          perCaller: bridge.maxTasksPerCaller,
+          inAll: bridge.maxTasks,
+          bytes: TASK_BYTES,
+          requests: REQUEST_BYTES,
+        },
       },
       cluster,
     );

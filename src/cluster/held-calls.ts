@@ -1,5 +1,7 @@
 import { randomUUID } from 'node:crypto';
+import { Quota, type QuotaLimits, type Release } from '../core/count-and-byte-limit.js';
 import { writeOutcome } from '../core/era-bridge/outcome-json.js';
+import { REQUEST_BYTES } from '../core/era-bridge/request-bytes.js';
 import { type Call, failed, type Outcome, type ParkedCall } from '../core/gateway.js';
 import { ProtocolError } from '../protocol/errors.js';
 import type { JsonObject } from '../protocol/jsonrpc/raw.js';
@@ -10,7 +12,11 @@ interface Held {
   /** The replica of the caller. */
   readonly from: string;
   readonly expiry: NodeJS.Timeout;
+  readonly release: Release;
 }
+
+/** The callers' replicas limit their own calls; this bounds the sum of all replicas. */
+const MOST_HELD: QuotaLimits = { count: 10_000, bytes: REQUEST_BYTES.inAll };
 
 /**
  * Parked calls of a shared process, which its owner holds for callers at other replicas. An entry ends when the call
@@ -20,23 +26,45 @@ interface Held {
 export class HeldCalls {
   private readonly held = new Map<string, Held>();
 
-  constructor(private readonly lifetime: number) {}
+  private readonly room: Quota;
+
+  constructor(
+    private readonly lifetime: number,
+    most: QuotaLimits = MOST_HELD,
+  ) {
+    this.room = new Quota(most);
+  }
 
   get size(): number {
     return this.held.size;
   }
 
-  /** Writes the outcome for the caller's replica. Holds a call that needs input, under the id in that outcome. */
-  settle(outcome: Outcome, from: string, before?: string): JsonObject {
-    const abandoned = before !== undefined && !this.remove(before);
+  /** The outcome of a new call with a request of this size. */
+  begin(outcome: Outcome, from: string, bytes: number): JsonObject {
     if (outcome.kind !== 'input_required' || !outcome.parked) return writeOutcome(outcome);
-    if (abandoned) {
-      outcome.parked.abandon('The call was abandoned');
-      return writeOutcome(over());
+    const release = this.room.take(bytes);
+    if (release) return this.hold(randomUUID(), outcome, outcome.parked, from, release);
+    outcome.parked.abandon(FULL);
+    return writeOutcome(failed(new ProtocolError('overloaded', FULL, { outcome: 'unknown' })));
+  }
+
+  /** The next outcome of a held call. */
+  settle(id: string, outcome: Outcome, from: string): JsonObject {
+    const before = this.held.get(id);
+    if (before && outcome.kind === 'input_required' && outcome.parked) {
+      clearTimeout(before.expiry);
+      return this.hold(id, outcome, outcome.parked, from, before.release);
     }
-    const id = before ?? randomUUID();
+    this.remove(id);
+    if (outcome.kind !== 'input_required' || !outcome.parked) return writeOutcome(outcome);
+    outcome.parked.abandon('The call was abandoned');
+    return writeOutcome(over());
+  }
+
+  /** Writes the outcome for the caller's replica, with the id under which the call is held. */
+  private hold(id: string, outcome: Outcome, call: ParkedCall, from: string, release: Release): JsonObject {
     const expiry = setTimeout(() => this.abandon(id, 'The question was not answered in time'), this.lifetime).unref();
-    this.held.set(id, { call: outcome.parked, from, expiry });
+    this.held.set(id, { call, from, expiry, release });
     return writeOutcome(outcome, id);
   }
 
@@ -70,8 +98,11 @@ export class HeldCalls {
     const held = this.held.get(id);
     this.held.delete(id);
     clearTimeout(held?.expiry);
+    held?.release();
     return held;
   }
 }
+
+const FULL = 'Too many calls of other replicas wait for answers; try again later';
 
 const over = (): Outcome => failed(new ProtocolError('invalid_state', 'The call has ended already'));

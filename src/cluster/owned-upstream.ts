@@ -287,13 +287,14 @@ export class OwnedUpstream implements Upstream {
     if (!this.ownership.held) return MOVED;
     const limiter = limiterTo(asked);
     const { caller, call } = readCall(payload, limiter);
-    return this.held.settle(limiter.settle(await this.local.request(caller, this.owned(call))), asked.from);
+    const outcome = limiter.settle(await this.local.request(caller, this.owned(call)));
+    return this.held.begin(outcome, asked.from, call.params.size);
   }
 
   private async serveResume({ id, answers }: JsonObject, asked: Asked): Promise<JsonValue> {
     const limiter = limiterTo(asked);
     const outcome = await this.held.resume(String(id), sinksOf(limiter), answers as InputResponses);
-    return this.held.settle(limiter.settle(outcome), asked.from, String(id));
+    return this.held.settle(String(id), limiter.settle(outcome), asked.from);
   }
 
   /** Lasts until the asking replica cancels, or this replica loses ownership of the process. */

@@ -14,7 +14,7 @@ import { ALONE } from './cluster.js';
 import { HostedTasks } from './era-bridge/hosted-tasks.js';
 import { Parking } from './era-bridge/parking.js';
 import { Forwarder } from './forward.js';
-import { ALL_SERVERS, complete, failed, oneServer, plainCall, View } from './gateway.js';
+import { ALL_SERVERS, complete, failed, oneServer, type ParkedCall, plainCall, View } from './gateway.js';
 import { Pipeline } from './pipeline.js';
 import { Seal } from './seal.js';
 import type { Upstream } from './upstream.js';
@@ -38,6 +38,15 @@ interface Fake {
   readonly down?: true;
   readonly groups?: readonly string[];
 }
+
+/** The most bytes of the requests of parked calls, and of tasks. */
+const REQUESTS = { inAll: 10_000, perCaller: 10_000 };
+
+const waiting: ParkedCall = {
+  over: new Promise(() => {}),
+  resume: () => new Promise(() => {}),
+  abandon: () => {},
+};
 
 let catalog: Catalog | undefined;
 afterEach(() => catalog?.close());
@@ -78,6 +87,8 @@ function gatewayOf(
         case 'resources/templates/list':
           return complete(RawObject.from({ ...fresh, resourceTemplates: items(fake.templates, 'uriTemplate') }));
         default:
+          if (params.get('name') === 'question') return { kind: 'input_required', inputRequests: {}, parked: waiting };
+          if (params.get('name') === 'sleep') return new Promise(() => {});
           reached.push(`${name} ${method} ${String(params.get('name') ?? params.get('taskId') ?? '')}`.trim());
           return params.get('name') === 'long'
             ? { kind: 'task', result: RawObject.from({ resultType: 'task', taskId: 'own', status: 'working' }) }
@@ -102,9 +113,9 @@ function gatewayOf(
   const tasks = new HostedTasks(stored, {
     ttl: 1_000,
     pollInterval: 10,
-    limits: { perCaller: 10, inAll: 10, bytes: 1_000_000 },
+    limits: { perCaller: 10, inAll: 10, bytes: 1_000_000, requests: REQUESTS },
   });
-  const parking = new Parking({ ttl: 1_000, inAll: 1, perCaller: 1, perServer: 1 }, ALONE);
+  const parking = new Parking({ ttl: 1_000, inAll: 10, perCaller: 10, perServer: 10, bytes: REQUESTS }, ALONE);
   const gateway = new Aggregate({
     catalog: made,
     pages: new Pages(made, seal, 100),
@@ -384,12 +395,8 @@ describe('a caller from which targets are hidden', () => {
         const ending = new Promise<void>((resolve) => {
           end = resolve;
         });
-        const { taskId } = await tasks.start(
-          ada.principal.key,
-          'a',
-          undefined,
-          () => {},
-          () => ending.then(() => complete(RawObject.from({ content: [] }))),
+        const { taskId } = await tasks.start(ada.principal.key, 'a', { bytes: 1, notify: () => {} }, () =>
+          ending.then(() => complete(RawObject.from({ content: [] }))),
         );
         return { taskId, end };
       };
@@ -412,6 +419,26 @@ describe('a caller from which targets are hidden', () => {
     },
   );
 });
+
+test.each([
+  ['a call that waits for an answer', 'question', {}, 'Your calls that wait for answers hold too much data'],
+  ['a task', 'sleep', { task: { ttl: undefined } }, 'The requests of your running tasks hold too much data'],
+])(
+  'the arguments of %s count against the bytes that its caller may leave in memory',
+  async (_, tool, more, message) => {
+    const { gateway } = gatewayOf({ a: { tools: ['question', 'sleep'] } });
+    const run = (bytes: number) => {
+      const params = RawObject.from({ name: `a__${tool}`, arguments: { text: 'x'.repeat(bytes) } });
+      return gateway.call(ada, { ...plainCall('tools/call', params, ALL_SERVERS), ...more });
+    };
+    expect((await run(6_000)).kind).not.toBe('error');
+    expect(await run(6_000)).toMatchObject({
+      kind: 'error',
+      error: { reason: 'overloaded', message: expect.stringContaining(message) },
+    });
+    expect((await run(1_000)).kind).not.toBe('error');
+  },
+);
 
 describe('a view', () => {
   const FAKES = {

@@ -22,9 +22,14 @@ export class Quota {
     return this.count;
   }
 
-  /** Returns undefined if the quota is full. An empty quota accepts an item of any size. */
+  /** Whether this quota has room, whatever the one that contains it has. An empty quota accepts an item of any size. */
+  fits(bytes: number): boolean {
+    return this.count < this.limits.count && (this.count === 0 || this.bytes + bytes <= this.limits.bytes);
+  }
+
+  /** Returns undefined if the quota is full. */
   take(bytes: number): Release | undefined {
-    if (this.count >= this.limits.count || (this.count > 0 && this.bytes + bytes > this.limits.bytes)) return undefined;
+    if (!this.fits(bytes)) return undefined;
     const outer = this.within?.take(bytes);
     if (this.within && !outer) return undefined;
     this.count++;

@@ -242,15 +242,14 @@ export class Forwarder {
     }
     // A client that supports tasks gets a task, because a task can be polled and cancelled (mcp.md 4.4).
     if (call.method === 'tools/call' && declares(caller.capabilities, TASKS_CAPABILITY)) {
-      this.options.parking.count(caller.principal.key, server, outcome.parked);
+      this.options.parking.count(caller.principal.key, server, outcome.parked, call.params.size);
       const parked = finishing(outcome.parked, call);
       const view = await this.options.tasks
         .adopt(
           caller.principal.key,
           server,
+          { notify: (notification) => call.notify(notification), trace: call.trace },
           { ...outcome, parked },
-          (notification) => call.notify(notification),
-          call.trace,
         )
         .catch((error: unknown) => {
           parked.abandon('The task could not be stored');
@@ -258,7 +257,7 @@ export class Forwarder {
         });
       return { kind: 'task', result: RawObject.from(createTaskResult(view)) };
     }
-    const ticket = this.options.parking.park(caller.principal.key, server, outcome.parked);
+    const ticket = this.options.parking.park(caller.principal.key, server, outcome.parked, call.params.size);
     // A client that answers on the same connection reaches the same process, so only the others need a stored call.
     if (caller.revision.expresses.inputRequired) await this.options.parking.keep(ticket);
     return asking(asked, { kind: 'parked', server, ticket });
@@ -299,8 +298,7 @@ export class Forwarder {
     const view = await this.options.tasks.start(
       caller.principal.key,
       route.target.server,
-      ttl,
-      (notification) => call.notify(notification),
+      { ttl, bytes: call.params.size, notify: (notification) => call.notify(notification), trace: call.trace },
       (sinks) => {
         const detached: Call = { ...call, ...sinks };
         const again: SendAgain = async (params, given, from) => {
@@ -315,7 +313,8 @@ export class Forwarder {
           if (question.kind !== 'input_required') return call.finished?.(question) ?? question;
           refuseUndeclared(caller.capabilities, server, question);
           if (question.parked) {
-            this.options.parking.count(caller.principal.key, server, question.parked);
+            // The task counts the bytes of the request.
+            this.options.parking.count(caller.principal.key, server, question.parked, 0);
             return { ...question, parked: finishing(question.parked, call) };
           }
           const parked = visits
@@ -325,7 +324,6 @@ export class Forwarder {
         };
         return again(call.params, state, sinks);
       },
-      call.trace,
     );
     return { kind: 'task', result: RawObject.from(createTaskResult(view)) };
   }

@@ -6,7 +6,7 @@ import { complete, type Outcome, type ParkedCall } from '../gateway.js';
 import type { HostedTaskRecord, HostedTaskRecords } from './hosted-task-record.js';
 import { HostedTasks, type TaskLimits } from './hosted-tasks.js';
 
-const LIMITS: TaskLimits = { perCaller: 10, inAll: 20, bytes: 1_000 };
+const LIMITS: TaskLimits = { perCaller: 10, inAll: 20, bytes: 1_000, requests: { inAll: 1_500, perCaller: 1_000 } };
 const never = new Promise<Outcome>(() => {});
 const result = (bytes: number): Outcome => complete(RawObject.from({ text: 'x'.repeat(bytes) }));
 const settled = (): Promise<void> => new Promise((resolve) => setImmediate(resolve));
@@ -28,14 +28,8 @@ function hosted(limits: Partial<TaskLimits> = {}, cluster?: Cluster, kept = new 
     list: () => Promise.resolve([...kept.values()]),
   };
   const tasks = new HostedTasks(records, { ttl: 60_000, pollInterval: 5, limits: { ...LIMITS, ...limits } }, cluster);
-  const run = (principal: string, outcome: Promise<Outcome> = never) =>
-    tasks.start(
-      principal,
-      's',
-      undefined,
-      () => {},
-      () => outcome,
-    );
+  const run = (principal: string, outcome: Promise<Outcome> = never, bytes = 1) =>
+    tasks.start(principal, 's', { bytes, notify: () => {} }, () => outcome);
   return { tasks, run, kept, leave: () => (away = true), comeBack: () => (away = false) };
 }
 
@@ -76,13 +70,7 @@ describe('ended tasks that are still stored', () => {
   test('are bounded for each caller, until their time is over', async () => {
     const { tasks, run } = hosted({ perCaller: 2 });
     const start = (principal: string, ttl: number) =>
-      tasks.start(
-        principal,
-        's',
-        ttl,
-        () => {},
-        () => Promise.resolve(result(1)),
-      );
+      tasks.start(principal, 's', { ttl, bytes: 1, notify: () => {} }, () => Promise.resolve(result(1)));
     for (let i = 0; i < 20; i++) {
       await start('alice', 1_000);
       await settled();
@@ -122,6 +110,25 @@ describe('the memory of running tasks is bounded in bytes', () => {
     // All bytes were released.
     const { taskId } = await run('alice', Promise.resolve(result(900)));
     await expect.poll(() => kept.get(taskId)!.status).toBe('completed');
+  });
+
+  test('the requests of running tasks, for each caller and for all together', async () => {
+    const { tasks, run } = hosted();
+    let end = (_: Outcome): void => {};
+    const ending = new Promise<Outcome>((resolve) => {
+      end = resolve;
+    });
+    await run('alice', ending, 600);
+    await expect(run('alice', never, 600)).rejects.toMatchObject({
+      reason: 'overloaded',
+      message: 'The requests of your running tasks hold too much data; wait for some to end, or cancel them',
+      detail: { outcome: 'not_executed' },
+    });
+    await run('bob', never, 600);
+    await expect(run('eve', never, 600)).rejects.toThrow('The requests of running tasks hold too much data');
+    end(result(1));
+    await expect.poll(() => tasks.size).toBe(1);
+    await run('alice', never, 600);
   });
 
   test('answers without a question take no memory', async () => {

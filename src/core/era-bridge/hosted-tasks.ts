@@ -11,12 +11,9 @@ import { Quota, type Release } from '../count-and-byte-limit.js';
 import type { Call, Outcome, ParkedCall } from '../gateway.js';
 import { sleep } from '../timing.js';
 import type { TraceContext } from '../trace-context.js';
-import { EndedTasks } from './ended-tasks.js';
 import { type Following, type HostedTaskListener, HostedTaskListeners, taskKey } from './hosted-task-listeners.js';
 import type { HostedTaskRecord, HostedTaskRecords } from './hosted-task-record.js';
-
-/** Stored ended tasks of a caller, for each task that it may run at the same time. */
-const ENDED_PER_RUNNING = 10;
+import { type TaskSlotLimits, TaskSlots } from './task-slots.js';
 
 export interface TaskSettings {
   /** The default time that a task is kept, and the longest that a client may ask for. */
@@ -26,11 +23,19 @@ export interface TaskSettings {
 }
 
 /** Limits for the tasks of this replica. */
-export interface TaskLimits {
-  readonly perCaller: number;
-  readonly inAll: number;
+export interface TaskLimits extends TaskSlotLimits {
   /** The most bytes of questions, answers and results in memory, for all tasks together. */
   readonly bytes: number;
+}
+
+export interface TaskOptions {
+  /** The lifetime that the caller asks for. */
+  readonly ttl?: number | undefined;
+  /** The size of the request, which stays in memory while its task runs. */
+  readonly bytes: number;
+  /** Gets the progress of the call. */
+  readonly notify: Call['notify'];
+  readonly trace?: TraceContext | undefined;
 }
 
 interface Running {
@@ -63,19 +68,16 @@ type Start = (call: Pick<Call, 'notify' | 'cancellation'>) => Promise<Outcome>;
 export class HostedTasks {
   private readonly running = new Map<string, Running>();
   private readonly listeners: HostedTaskListeners;
-  private readonly places: Quota;
-  private readonly placesOf = new Map<string, Quota>();
+  private readonly slots: TaskSlots;
   private readonly bytes: Quota;
-  private readonly ended: EndedTasks;
 
   constructor(
     private readonly records: HostedTaskRecords,
     private readonly settings: TaskSettings,
     private readonly cluster: Cluster = ALONE,
   ) {
-    this.places = new Quota({ count: settings.limits.inAll, bytes: Number.POSITIVE_INFINITY });
+    this.slots = new TaskSlots(settings.limits);
     this.bytes = new Quota({ count: Number.POSITIVE_INFINITY, bytes: settings.limits.bytes });
-    this.ended = new EndedTasks(settings.limits.perCaller * ENDED_PER_RUNNING);
     cluster.handle(UPDATE, async (payload) => {
       const { principal, taskId, responses } = payload as JsonObject;
       await this.update(String(principal), String(taskId), responses as InputResponses);
@@ -101,41 +103,36 @@ export class HostedTasks {
     return this.running.size;
   }
 
-  /** Runs a call as a task. `notify` gets its progress. */
-  async start(
-    principal: string,
-    server: string,
-    ttl: number | undefined,
-    notify: Call['notify'],
-    start: Start,
-    trace?: TraceContext,
-  ): Promise<TaskView> {
-    const running = await this.open(principal, server, ttl, 'not_executed', trace);
+  /** Runs a call as a task. */
+  async start(principal: string, server: string, options: TaskOptions, start: Start): Promise<TaskView> {
+    const running = await this.open(principal, server, options, 'not_executed');
+    const { notify } = options;
     void this.run(running, start({ notify, cancellation: running.cancellation }), notify);
     return running.record;
   }
 
-  /** Turns a call that waits for answers into a task: its client answers through the task. */
+  /**
+   * Turns a call that waits for answers into a task: its client answers through the task. The parked call counts the
+   * bytes of its request.
+   */
   async adopt(
     principal: string,
     server: string,
+    options: Omit<TaskOptions, 'bytes' | 'ttl'>,
     outcome: Outcome & { kind: 'input_required' },
-    notify: Call['notify'],
-    trace?: TraceContext,
   ): Promise<TaskView> {
-    const running = await this.open(principal, server, undefined, 'unknown', trace);
-    void this.run(running, Promise.resolve(outcome), notify);
+    const running = await this.open(principal, server, { ...options, bytes: 0 }, 'unknown');
+    void this.run(running, Promise.resolve(outcome), options.notify);
     return running.record;
   }
 
   private async open(
     principal: string,
     server: string,
-    wanted: number | undefined,
+    { ttl, bytes, trace }: TaskOptions,
     outcome: CallOutcome,
-    trace: TraceContext | undefined,
   ): Promise<Running> {
-    const leave = this.place(principal, outcome);
+    const leave = this.slots.take(principal, bytes, outcome);
     const now = new Date().toISOString();
     const record: HostedTaskRecord = {
       taskId: `task-${randomUUID()}`,
@@ -145,7 +142,7 @@ export class HostedTasks {
       status: 'working',
       createdAt: now,
       lastUpdatedAt: now,
-      ttlMs: Math.min(wanted ?? this.settings.ttl, this.settings.ttl),
+      ttlMs: Math.min(ttl ?? this.settings.ttl, this.settings.ttl),
       pollIntervalMs: this.settings.pollInterval,
       ...(trace && { trace: trace.traceparent }),
     };
@@ -177,27 +174,6 @@ export class HostedTasks {
     return running;
   }
 
-  /** Takes a slot for one more task of this caller. `outcome` says whether its call has run, for the error. */
-  private place(principal: string, outcome: CallOutcome): Release {
-    const { perCaller } = this.settings.limits;
-    if (perCaller > 0 && this.ended.full(principal)) {
-      const message = 'Too many of your ended tasks are still stored; try again later, or ask for a shorter ttl';
-      throw new ProtocolError('overloaded', message, { outcome });
-    }
-    const own =
-      this.placesOf.get(principal) ?? new Quota({ count: perCaller, bytes: Number.POSITIVE_INFINITY }, this.places);
-    const release = own.take(0);
-    if (!release) {
-      const whose = own.used < perCaller ? 'Too many tasks are running' : 'Too many of your tasks are running';
-      throw new ProtocolError('overloaded', `${whose}; wait for some to end, or cancel them`, { outcome });
-    }
-    this.placesOf.set(principal, own);
-    return () => {
-      release();
-      if (own.used === 0 && this.placesOf.get(principal) === own) this.placesOf.delete(principal);
-    };
-  }
-
   /** Counts bytes that a task holds in memory. Returns false if the limit is reached. */
   private hold(running: Running, bytes: number): boolean {
     const release = this.bytes.take(bytes);
@@ -214,7 +190,7 @@ export class HostedTasks {
     const { taskId, principal } = running.record;
     if (this.running.delete(taskId)) {
       this.cluster.unfollow(taskKey(taskId));
-      this.ended.add(principal, running.until);
+      this.slots.keep(principal, running.until);
     }
     this.releaseBytes(running);
     running.leave();

@@ -4,10 +4,13 @@ import type { JsonValue } from '../../protocol/jsonrpc/raw.js';
 import { RawObject } from '../../protocol/jsonrpc/raw.js';
 import type { InputResponses } from '../../protocol/mcp/model.js';
 import { Cancellation } from '../caller.js';
-import { complete, failed, type Outcome, type ParkedCall } from '../gateway.js';
-import { type ParkedRecords, Parking } from './parking.js';
+import { type Call, complete, failed, type Outcome, type ParkedCall } from '../gateway.js';
+import { type ParkedRecords, Parking, type ParkingLimits } from './parking.js';
 
-const LIMITS = { ttl: 60_000, inAll: 10, perCaller: 10, perServer: 10 };
+const LIMITS: ParkingLimits = {
+  ...{ ttl: 60_000, inAll: 10, perCaller: 10, perServer: 10 },
+  bytes: { inAll: 1_500, perCaller: 1_000 },
+};
 const YES: InputResponses = { question: { action: 'accept' } };
 const NO: InputResponses = { question: { action: 'decline' } };
 
@@ -28,7 +31,11 @@ class Waiting implements ParkedCall {
     });
   }
 
-  abandon(): void {}
+  readonly abandoned: string[] = [];
+
+  abandon(reason: string): void {
+    this.abandoned.push(reason);
+  }
 }
 
 const cancelled = () => new ProtocolError('cancelled', 'The request was cancelled');
@@ -42,7 +49,7 @@ describe('the same answer twice', () => {
   ])('%s gets the same outcome, and the call continues once', async (_, later) => {
     const parking = new Parking(LIMITS);
     const call = new Waiting();
-    const ticket = parking.park('ada', 'server', call);
+    const ticket = parking.park('ada', 'server', call, 10);
     const first = parking.resume(ticket, 'ada', request(), YES);
     if (later) await first;
     const second = parking.resume(ticket, 'ada', request(), YES);
@@ -60,7 +67,7 @@ describe('the same answer twice', () => {
   ])('is refused if it differs, %s', async (_, atOnce) => {
     const parking = new Parking(LIMITS);
     const call = new Waiting(atOnce);
-    const ticket = parking.park('ada', 'server', call);
+    const ticket = parking.park('ada', 'server', call, 10);
     const first = parking.resume(ticket, 'ada', request(), YES);
     if (atOnce) await first;
     await expect(parking.resume(ticket, 'ada', request(), NO)).rejects.toThrow('already has a different answer');
@@ -75,7 +82,7 @@ describe('the same answer twice', () => {
   test('is refused if the caller cancelled the call', async () => {
     const parking = new Parking(LIMITS);
     const call = new Waiting(false);
-    const ticket = parking.park('ada', 'server', call);
+    const ticket = parking.park('ada', 'server', call, 10);
     const cancellation = new Cancellation();
     const first = parking.resume(ticket, 'ada', request(cancellation), YES);
     cancellation.cancel('gone');
@@ -97,10 +104,50 @@ describe('the same answer twice', () => {
     };
     const call = new Waiting();
     const parking = new Parking(LIMITS, undefined, { records, adopt: () => call });
-    const { owner } = parking.park('ada', 'server', new Waiting());
+    const { owner } = parking.park('ada', 'server', new Waiting(), 10);
     const ticket = { id: 'of-the-process-before', round: 1, owner };
     const both = [1, 2].map(() => parking.resume(ticket, 'ada', request(), YES));
     expect((await Promise.all(both)).map(({ outcome }) => resultOf(outcome))).toEqual([{ run: 1 }, { run: 1 }]);
     expect(call.got).toEqual([YES]);
+  });
+});
+
+describe('the requests of parked calls are bounded in bytes', () => {
+  test('for each caller and for all together; an answered call frees its bytes', async () => {
+    const parking = new Parking(LIMITS);
+    const first = parking.park('ada', 'server', new Waiting(), 600);
+    const refused = new Waiting();
+    expect(() => parking.park('ada', 'server', refused, 600)).toThrow('Your calls that wait for answers hold too much');
+    expect(refused.abandoned).toEqual([
+      'Your calls that wait for answers hold too much data; answer or cancel some first',
+    ]);
+    parking.park('bob', 'server', new Waiting(), 600);
+    expect(() => parking.park('eve', 'server', new Waiting(), 600)).toThrow('The calls that wait for answers hold too');
+    await parking.resume(first, 'ada', request(), YES);
+    parking.park('ada', 'server', new Waiting(), 600);
+  });
+
+  test('a single call may exceed the limit', () => {
+    const parking = new Parking(LIMITS);
+    parking.park('ada', 'server', new Waiting(), 5_000);
+    expect(() => parking.park('ada', 'server', new Waiting(), 1)).toThrow('hold too much data');
+  });
+
+  test('a call that asks again does not keep the request with the answer before', async () => {
+    const parking = new Parking(LIMITS);
+    const sinks: Pick<Call, 'notify'>[] = [];
+    const asking: ParkedCall = {
+      over: new Promise(() => {}),
+      abandon: () => {},
+      resume: (from) => {
+        sinks.push(from);
+        return Promise.resolve({ kind: 'input_required', inputRequests: {}, parked: asking });
+      },
+    };
+    const got: object[] = [];
+    const ticket = parking.park('ada', 'server', asking, 10);
+    await parking.resume(ticket, 'ada', { ...request(), notify: (notification) => got.push(notification) }, YES);
+    sinks[0]!.notify({ method: 'notifications/progress', params: {} });
+    expect(got).toEqual([]);
   });
 });

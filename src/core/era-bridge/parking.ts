@@ -9,6 +9,7 @@ import { NotificationLimiter } from '../notification-limiter.js';
 import { AnsweredCalls } from './answered-calls.js';
 import type { Ticket } from './call-state.js';
 import { readOutcome, writeOutcome } from './outcome-json.js';
+import type { RequestBytes } from './request-bytes.js';
 
 export interface ParkingLimits {
   /** How long a call waits for an answer. */
@@ -16,6 +17,8 @@ export interface ParkingLimits {
   readonly inAll: number;
   readonly perCaller: number;
   readonly perServer: number;
+  /** The most bytes of the requests of parked calls, which stay in memory until their calls are over. */
+  readonly bytes: RequestBytes;
 }
 
 /** Stores parked calls that another process can continue. */
@@ -34,6 +37,8 @@ interface Space {
   readonly principal: string;
   readonly server: string;
   readonly parked: ParkedCall;
+  /** The size of the request. A call of another process has only the stored record, which is small. */
+  readonly bytes: number;
   round: number;
   /** Whether the caller may answer at another process. */
   moves: boolean;
@@ -50,7 +55,7 @@ interface Space {
 class Joined {
   readonly cancellation = new Cancellation();
   private waiting = 0;
-  private readonly sinks = new Set<Pick<Call, 'notify'>>();
+  private readonly sinks = new Set<Pick<Call, 'notify' | 'cancellation'>>();
 
   add(call: Pick<Call, 'notify' | 'cancellation'>): void {
     this.waiting++;
@@ -59,6 +64,11 @@ class Joined {
       this.sinks.delete(call);
       if (--this.waiting === 0) this.cancellation.cancel(reason);
     });
+  }
+
+  /** Keeps nothing of a request that has its outcome: a call with several rounds would hold the requests of all. */
+  leave(call: Pick<Call, 'notify' | 'cancellation'>): void {
+    this.sinks.delete(call);
   }
 
   notify: Call['notify'] = (notification) => {
@@ -103,22 +113,22 @@ export class Parking {
     return this.spaces.size;
   }
 
-  /** Parks a call. If a limit is reached, abandons the call and throws `overloaded`. */
-  park(principal: string, server: string, parked: ParkedCall): Ticket {
-    const full = this.fullFor(principal, server);
+  /** Parks a call with a request of this size. If a limit is reached, abandons the call and throws `overloaded`. */
+  park(principal: string, server: string, parked: ParkedCall, bytes: number): Ticket {
+    const full = this.fullFor(principal, server, bytes);
     if (full) {
       parked.abandon(full);
       throw new ProtocolError('overloaded', full, { outcome: 'unknown', data: { server } });
     }
     const id = randomUUID();
-    this.admit(id, 1, principal, server, parked);
+    this.admit(id, 1, { principal, server, parked, bytes });
     // A parked call may end because its server gave up or is gone. The next answer gets that outcome.
     return { id, round: 1, owner: this.cluster.self };
   }
 
-  private admit(id: string, round: number, principal: string, server: string, parked: ParkedCall): Space {
+  private admit(id: string, round: number, call: Pick<Space, 'principal' | 'server' | 'parked' | 'bytes'>): Space {
     const timer = this.expiry(id);
-    const space: Space = { principal, server, parked, round, moves: false, kept: false, timer, resuming: undefined };
+    const space: Space = { ...call, round, moves: false, kept: false, timer, resuming: undefined };
     this.spaces.set(id, space);
     return space;
   }
@@ -152,29 +162,40 @@ export class Parking {
     const record = await this.portable?.records.take(recordOf(id, round), principal);
     const parked = record && this.portable?.adopt(record.server, record.call, principal);
     if (!parked) return undefined;
-    const space = this.admit(id, round, principal, record.server, parked);
+    const space = this.admit(id, round, { principal, server: record.server, parked, bytes: 0 });
     space.moves = true;
     return space;
   }
 
   /** Counts a call whose caller answers through a task against the same limits, until the call is over. */
-  count(principal: string, server: string, parked: ParkedCall): void {
-    const { id } = this.park(principal, server, parked);
+  count(principal: string, server: string, parked: ParkedCall, bytes: number): void {
+    const { id } = this.park(principal, server, parked, bytes);
     clearTimeout(this.spaces.get(id)?.timer);
     void parked.over.then(() => this.drop(id));
   }
 
-  private fullFor(principal: string, server: string): string | undefined {
-    const { inAll, perCaller, perServer } = this.limits;
+  private fullFor(principal: string, server: string, bytes: number): string | undefined {
+    const { inAll, perCaller, perServer, bytes: most } = this.limits;
     let ofCaller = 0;
     let ofServer = 0;
+    let held = bytes;
+    let heldForCaller = bytes;
     for (const space of this.spaces.values()) {
-      if (space.principal === principal) ofCaller++;
+      held += space.bytes;
       if (space.server === server) ofServer++;
+      if (space.principal !== principal) continue;
+      ofCaller++;
+      heldForCaller += space.bytes;
     }
     if (this.spaces.size >= inAll) return 'Too many calls wait for answers; try again later';
     if (ofCaller >= perCaller) return 'Too many of your calls wait for answers; answer or cancel some first';
-    return ofServer >= perServer ? `Too many calls to server "${server}" wait for answers; try again later` : undefined;
+    if (ofServer >= perServer) return `Too many calls to server "${server}" wait for answers; try again later`;
+    // A single call may have a request of any size that the gateway accepts.
+    if (ofCaller > 0 && heldForCaller > most.perCaller)
+      return 'Your calls that wait for answers hold too much data; answer or cancel some first';
+    return this.spaces.size > 0 && held > most.inAll
+      ? 'The calls that wait for answers hold too much data; try again later'
+      : undefined;
   }
 
   private expiry(id: string): NodeJS.Timeout {
@@ -213,7 +234,7 @@ export class Parking {
     if (resuming?.round === ticket.round) {
       if (resuming.answers !== text) throw answeredDifferently();
       resuming.joined.add(call);
-      return await this.settled(ticket.id, space, await resuming.outcome);
+      return await this.settled(ticket.id, space, await resuming.outcome.finally(() => resuming.joined.leave(call)));
     }
     if (space.round !== ticket.round) throw gone();
     clearTimeout(space.timer);
@@ -222,7 +243,7 @@ export class Parking {
     const outcome = this.goOn(ticket, space, joined, answers);
     space.resuming = { round: ticket.round, answers: text, outcome, joined };
     space.round++;
-    return this.settled(ticket.id, space, await outcome);
+    return this.settled(ticket.id, space, await outcome.finally(() => joined.leave(call)));
   }
 
   private async goOn(ticket: Ticket, space: Space, joined: Joined, answers: InputResponses): Promise<Outcome> {
