@@ -41,7 +41,11 @@ export interface ManagementOptions {
 
 export function managementRoutes(options: ManagementOptions): Route[] {
   const { runtime, overview, table } = options;
-  const upstreams = { registry: runtime.registry, states: overview.statesFor.bind(overview) };
+  const upstreams = {
+    registry: runtime.registry,
+    states: overview.statesFor.bind(overview),
+    state: overview.stateFor.bind(overview),
+  };
   const { admission, gateway, catalog, views } = runtime.mcp;
   const operations = [
     ...gatewayOperations(options),

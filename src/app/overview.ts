@@ -85,7 +85,20 @@ export class Overview {
   /** The servers and agents that a caller may know of. */
   async statesFor(caller: Caller): Promise<readonly UpstreamState[]> {
     await this.loadSkills();
-    const seen = await visible(this.runtime.mcp.admission, caller, this.monitor.states(), ({ kind, name }) =>
+    return this.shownTo(caller, this.monitor.states());
+  }
+
+  /** One of them; undefined if it is not in use, or the caller may not know of it. The number of others costs nothing. */
+  async stateFor(caller: Caller, kind: UpstreamState['kind'], name: string): Promise<UpstreamState | undefined> {
+    if (kind === 'agent') await this.loadSkills([name]);
+    const upstream = kind === 'agent' ? monitoredAgent(this.runtime, name) : monitoredServer(this.runtime, name);
+    if (!upstream) return undefined;
+    const [state] = await this.shownTo(caller, [this.monitor.stateOf(upstream)]);
+    return state;
+  }
+
+  private async shownTo(caller: Caller, states: readonly UpstreamState[]): Promise<readonly UpstreamState[]> {
+    const seen = await visible(this.runtime.mcp.admission, caller, states, ({ kind, name }) =>
       kind === 'agent' ? agentTarget(name) : serverTarget(name),
     );
     const counted = await countedFor(this.runtime, caller, seen);
@@ -98,12 +111,12 @@ export class Overview {
   }
 
   /** Asks for skills that are not known yet: an agent made of tools reads them from its servers on request only. */
-  private async loadSkills(): Promise<void> {
+  private async loadSkills(names?: readonly string[]): Promise<void> {
     const { directory } = this.runtime.a2a;
-    const agents = directory.names().flatMap((name) => directory.get(name) ?? []);
+    const agents = (names ?? directory.names()).flatMap((name) => directory.get(name) ?? []);
     const unknown = agents.filter((agent) => agent.health().status === 'up' && !agent.known());
     if (unknown.length > 0) await within(Promise.allSettled(unknown.map((agent) => agent.facts())), SKILLS_WAIT);
-    this.monitor.sample();
+    if (!names) this.monitor.sample();
   }
 
   endpoints(base: string): Endpoint[] {
@@ -139,25 +152,29 @@ export const sseOff = ({ mcp }: Pick<Config, 'mcp'>): SseOff | undefined => {
 /** Whether the HTTP+SSE endpoints are open. */
 export const servesSse = ({ mcp }: Pick<Config, 'mcp'>): boolean => mcp.enabled && mcp.sse && !mcp.legacyMode;
 
-function monitorOf({ mcp: { catalog }, a2a }: Runtime, began: number): UpstreamMonitor {
+function monitorOf(runtime: Runtime, began: number): UpstreamMonitor {
   const servers = (): Monitored[] =>
-    catalog.servers.flatMap((name): Monitored[] => {
-      const upstream = catalog.upstream(name);
-      // An agent appears in the list of agents only, although its skills are in the catalog as tools.
-      if (!upstream || upstream instanceof AgentUpstream) return [];
-      return [{ kind: 'server', name, health: () => upstream.health(), offer: () => catalog.offer(name) }];
-    });
+    runtime.mcp.catalog.servers.flatMap((name) => monitoredServer(runtime, name) ?? []);
   const agents = (): Monitored[] =>
-    a2a.directory.names().flatMap((name): Monitored[] => {
-      const agent = a2a.directory.get(name);
-      if (!agent) return [];
-      const offer = (): { known: boolean; count?: number } => {
-        const skills = agent.known()?.card.skills;
-        return { known: true, ...(skills && { count: skills.length }) };
-      };
-      return [{ kind: 'agent', name, health: () => agent.health(), offer }];
-    });
+    runtime.a2a.directory.names().flatMap((name) => monitoredAgent(runtime, name) ?? []);
   return new UpstreamMonitor({ upstreams: () => [...servers(), ...agents()], began });
+}
+
+function monitoredServer({ mcp: { catalog } }: Runtime, name: string): Monitored | undefined {
+  const upstream = catalog.upstream(name);
+  // An agent appears in the list of agents only, although its skills are in the catalog as tools.
+  if (!upstream || upstream instanceof AgentUpstream) return undefined;
+  return { kind: 'server', name, health: () => upstream.health(), offer: () => catalog.offer(name) };
+}
+
+function monitoredAgent({ a2a }: Runtime, name: string): Monitored | undefined {
+  const agent = a2a.directory.get(name);
+  if (!agent) return undefined;
+  const offer = (): { known: boolean; count?: number } => {
+    const skills = agent.known()?.card.skills;
+    return { known: true, ...(skills && { count: skills.length }) };
+  };
+  return { kind: 'agent', name, health: () => agent.health(), offer };
 }
 
 /** Logs one line per change. The `event` field is stable, for programs that read the log. */

@@ -32,6 +32,7 @@ function serverRoutes({ config, info, mcp, registry, upstreamLogins }: Runtime):
     catalog,
     admission,
     entries: () => registry.list('server'),
+    entry: (name) => registry.get('server', name),
   });
   const shared = { gateway, facts, info, publicUrl, limits };
   const servers = new ServerLookup(catalog, admission);

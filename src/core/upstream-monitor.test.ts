@@ -54,6 +54,20 @@ const after = (milliseconds: number): void => {
   monitor.sample();
 };
 
+test('the state of one upstream is read without the others, and a change of it is reported once', () => {
+  const others = vi.spyOn(upstreams[1]!, 'health');
+  upstreams[0]!.up(3);
+  now += 20;
+  expect(monitor.stateOf(upstreams[0]!)).toEqual({ kind: 'server', name: 'weather', state: 'up', count: 3, took: 20 });
+  expect(others).not.toHaveBeenCalled();
+  after(30);
+  expect(changes.map(({ name, state }) => [name, state])).toEqual([['weather', 'up']]);
+  const added = new Fake('added');
+  expect(monitor.stateOf(added)).toMatchObject({ name: 'added', state: 'starting' });
+  upstreams.push(added);
+  expect(monitor.states()).toHaveLength(3);
+});
+
 test('a server is "starting" until it has answered and its tools are known', () => {
   expect(monitor.states()).toEqual([
     { kind: 'server', name: 'weather', state: 'starting' },

@@ -145,22 +145,38 @@ export class UpstreamMonitor {
     const now = this.now();
     const entries = new Map<string, Entry>();
     const changes: StateChange[] = [];
-    for (const upstream of this.options.upstreams()) {
-      const key = `${upstream.kind} ${upstream.name}`;
-      const before = this.entries.get(key);
-      const first = before?.first ?? (this.looked ? now : this.began);
-      const state = stateOf(upstream, before?.state, now - first);
-      const changed = state.state !== (before?.state.state ?? 'starting');
-      const recovered = before?.everUp ?? false;
-      const everUp = recovered || state.state === 'up';
-      entries.set(key, { state, first, everUp, since: changed ? now : (before?.since ?? first) });
-      if (changed) {
-        const lasted = now - (before?.since ?? first);
-        changes.push({ ...state, before: before?.state.state ?? 'starting', lasted, age: now - first, recovered });
-      }
-    }
+    for (const upstream of this.options.upstreams()) entries.set(keyOf(upstream), this.look(upstream, now, changes));
     this.entries = entries;
     this.looked = true;
+    this.report(changes);
+  }
+
+  /** The state of one upstream now. Does not look at the others. */
+  stateOf(upstream: Monitored): UpstreamState {
+    const changes: StateChange[] = [];
+    const entry = this.look(upstream, this.now(), changes);
+    this.entries.set(keyOf(upstream), entry);
+    if (changes.length > 0) this.report(changes);
+    return entry.state;
+  }
+
+  private look(upstream: Monitored, now: number, changes: StateChange[]): Entry {
+    const before = this.entries.get(keyOf(upstream));
+    const first = before?.first ?? (this.looked ? now : this.began);
+    const state = stateOf(upstream, before?.state, now - first);
+    const changed = state.state !== (before?.state.state ?? 'starting');
+    const recovered = before?.everUp ?? false;
+    if (changed) {
+      const lasted = now - (before?.since ?? first);
+      changes.push({ ...state, before: before?.state.state ?? 'starting', lasted, age: now - first, recovered });
+    }
+    return {
+      ...{ state, first, everUp: recovered || state.state === 'up' },
+      since: changed ? now : (before?.since ?? first),
+    };
+  }
+
+  private report(changes: readonly StateChange[]): void {
     for (const change of changes) for (const listener of [...this.listeners]) listener(change);
     if (!this.startsSomething) for (const done of [...this.waiting]) done();
   }
@@ -174,6 +190,8 @@ export class UpstreamMonitor {
     return this.startsSomething && this.now() - this.began < STARTING_LIMIT;
   }
 }
+
+const keyOf = ({ kind, name }: Monitored): string => `${kind} ${name}`;
 
 function stateOf(upstream: Monitored, before: UpstreamState | undefined, age: number): UpstreamState {
   const { kind, name } = upstream;

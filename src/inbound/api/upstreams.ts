@@ -12,12 +12,14 @@ export interface UpstreamsOptions {
   readonly registry: UpstreamRegistry;
   /** The states of the servers and agents that a caller may know of. */
   states(caller: Caller): Promise<readonly UpstreamState[]>;
+  /** One of them. */
+  state(caller: Caller, kind: UpstreamKind, name: string): Promise<UpstreamState | undefined>;
 }
 
 const IF_MATCH = { 'If-Match': 'The ETag of the version to change, or `*` for any version.' } as const;
 
 /** Servers or agents: callers read those that they may use; administrators also read the settings and change them. */
-export function upstreamOperations(kind: UpstreamKind, { registry, states }: UpstreamsOptions): Operation[] {
+export function upstreamOperations(kind: UpstreamKind, { registry, states, state }: UpstreamsOptions): Operation[] {
   const section = kind === 'server' ? 'servers' : 'agents';
   const tag = kind === 'server' ? 'Servers' : 'Agents';
   const schema = ref(kind === 'server' ? 'Server' : 'Agent');
@@ -39,7 +41,7 @@ export function upstreamOperations(kind: UpstreamKind, { registry, states }: Ups
     };
   };
   const answer = async (entry: UpstreamEntry, { principal }: ApiRequest, more: Answer = {}): Promise<Answer> => {
-    const found = (await states(callerOf(principal))).find((state) => state.kind === kind && state.name === entry.name);
+    const found = await state(callerOf(principal), kind, entry.name);
     return { ...more, body: shown(found, entry), etag: entry.version };
   };
   const created = async (name: string, settings: Record<string, unknown>, request: ApiRequest): Promise<Answer> => {
@@ -88,10 +90,10 @@ export function upstreamOperations(kind: UpstreamKind, { registry, states }: Ups
       errors: [404],
       run: async ({ principal, params }) => {
         const name = params['name']!.toLowerCase();
-        const { names, show } = await all(principal);
-        if (!names.includes(name)) throw missing(name);
-        const found = show(name) as { version?: string };
-        return { body: found, ...(found.version !== undefined && { etag: found.version }) };
+        const seen = await state(callerOf(principal), kind, name);
+        const entry = isAdmin(principal) ? registry.get(kind, name) : undefined;
+        if (!seen && !(entry && isWholeAdmin(principal))) throw missing(name);
+        return { body: shown(seen, entry), ...(entry && { etag: entry.version }) };
       },
     },
     {

@@ -27,6 +27,7 @@ export interface ServerFactsOptions {
   readonly catalog: Pick<Catalog, 'has' | 'inView' | 'groupsOf' | 'upstream'>;
   readonly admission: Pick<Admission, 'sees'>;
   entries(): readonly ServerEntry[];
+  entry(name: string): ServerEntry | undefined;
 }
 
 /** The items of servers by the names of the servers. */
@@ -66,19 +67,26 @@ export class ServerFactsReader {
 
   /** The servers that the caller sees, within the selection of the request. Administrators also see servers that are off. */
   async entries(context: RequestContext): Promise<readonly ServerEntry[]> {
-    const { catalog, admission } = this.options;
-    const view = selectedView(context.req);
-    const all = isAdmin(context.principal) && view.selection.servers === undefined;
-    const entries = this.options.entries().filter(({ name }) => all || catalog.inView(view, name));
-    return visible(admission, restCaller(context), entries, ({ name }) => serverTarget(name));
+    return this.seen(context, this.options.entries());
   }
 
   /** One of these servers. Throws `server_not_found`. */
   async entry(context: RequestContext, id: string): Promise<ServerEntry> {
-    const name = id.toLowerCase();
-    const found = (await this.entries(context)).find((entry) => entry.name === name);
+    const entry = this.options.entry(id.toLowerCase());
+    const [found] = entry ? await this.seen(context, [entry]) : [];
     if (!found) throw noServer(id);
     return found;
+  }
+
+  private seen(
+    context: RequestContext,
+    entries: readonly ServerEntry[],
+  ): readonly ServerEntry[] | Promise<readonly ServerEntry[]> {
+    const { catalog, admission } = this.options;
+    const view = selectedView(context.req);
+    const all = isAdmin(context.principal) && view.selection.servers === undefined;
+    const selected = entries.filter(({ name }) => all || catalog.inView(view, name));
+    return visible(admission, restCaller(context), selected, ({ name }) => serverTarget(name));
   }
 
   /** The servers with their tools and resources. */
