@@ -116,7 +116,7 @@ export class ConfigReloader {
       this.incomplete = false;
       log.info(
         { keys: changes.slice(0, MOST_KEYS).map(({ key }) => key) },
-        'configuration reloaded: servers, agents, policy and log.level are in effect',
+        'configuration reloaded: servers, agents, views, policy, routing and log.level are in effect',
       );
       if (restart.length > 0) log.warn({ keys: restart }, 'these keys changed and take effect only after a restart');
       return { outcome: differs ? 'applied' : 'unchanged', changes, restart, problems };

@@ -15,7 +15,7 @@ import { REQUEST_BYTES } from '../core/era-bridge/request-bytes.js';
 import { RequestStates } from '../core/era-bridge/request-states.js';
 import { Forwarder } from '../core/forward.js';
 import type { ServerGateway } from '../core/gateway.js';
-import { Pinning } from '../core/pinning/pinning.js';
+import { Pinning } from '../core/pinning/all-pins.js';
 import type { Interceptor, Pipeline } from '../core/pipeline.js';
 import type { ChoiceLog } from '../core/replica-choice/choice-log.js';
 import type { Seal } from '../core/seal.js';

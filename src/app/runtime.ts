@@ -20,7 +20,7 @@ import { auditTrailOf } from './audit-trail.js';
 import { Authentication } from './authentication.js';
 import { choiceLogOf, type StoredChoices } from './choice-log.js';
 import { keepMemoryOutOfDumps } from './core-dumps.js';
-import { type CredentialServices, credentialServices, credentialsOf } from './credentials.js';
+import { type CredentialServices, credentialServices, credentialsOf } from './credential-order.js';
 import { Evaluators } from './evaluators.js';
 import { fingerprintOf } from './fingerprint.js';
 import { Lifecycle } from './lifecycle.js';

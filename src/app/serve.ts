@@ -21,7 +21,7 @@ import type { RouteTable } from '../inbound/http/route-table.js';
 import { routeTable } from '../inbound/http/routes.js';
 import { HttpServer } from '../inbound/http/server.js';
 import { Certificates } from '../inbound/http/tls.js';
-import { MCP_ERRORS } from '../inbound/mcp/error-response.js';
+import { MCP_ERRORS } from '../inbound/mcp/early-refusal.js';
 import type { CallLog } from '../interceptors/call-log.js';
 import type { Log } from '../telemetry/log.js';
 import { A2aEndpoints } from './a2a-endpoints.js';

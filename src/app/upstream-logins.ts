@@ -14,7 +14,7 @@ import type { SafeHttp } from '../outbound/safe-http.js';
 import { isObject } from '../protocol/jsonrpc/raw.js';
 import { type State, wallMs } from '../state/index.js';
 import type { Log } from '../telemetry/log.js';
-import type { CredentialServices } from './credentials.js';
+import type { CredentialServices } from './credential-order.js';
 
 export interface UpstreamLoginsOptions {
   readonly config: Config;

@@ -50,8 +50,9 @@ type GoneListener = (fence: Fence) => void;
  * remaining time of its lease at that read. If a replica is not on the list, or that time is over, a lookup of its
  * lease decides.
  *
- * On the death of a replica, stream readers end its streams, other replicas take over its programs and webhooks by
- * their own leases, and its hosted tasks fail.
+ * On the death of a replica, stream readers end its streams, requests that wait for it are rejected and work for it is
+ * cancelled (`ReplicaMessages`), other replicas take over its programs and webhooks by their own leases, and its hosted
+ * tasks fail.
  */
 export class Membership {
   private timer: NodeJS.Timeout | undefined;

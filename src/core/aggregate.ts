@@ -39,7 +39,7 @@ import {
 } from './gateway.js';
 import type { Pipeline } from './pipeline.js';
 import type { Exposure } from './search/exposure.js';
-import { SEARCH_TOOLS } from './search/meta-tools.js';
+import { SEARCH_TOOLS } from './search/meta-tool-schemas.js';
 import { Subscriptions } from './subscriptions.js';
 
 export interface AggregateOptions {

@@ -14,7 +14,7 @@ import { StreamableHTTPClientTransport as Http0326 } from 'sdk-2025-03-26/client
 import { Client as Client0618 } from 'sdk-2025-06-18/client/index.js';
 import { StreamableHTTPClientTransport as Http0618 } from 'sdk-2025-06-18/client/streamableHttp.js';
 import { expect, test } from 'vitest';
-import { clientReport } from '../../src/assess/client/assess-client.js';
+import { clientReport } from '../../src/assess/client/client-report.js';
 import { serveClient } from '../../src/assess/client/http.js';
 import { Transcript } from '../../src/assess/client/transcript.js';
 import { profileOf } from '../../src/assess/profiles.js';

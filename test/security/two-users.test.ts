@@ -8,7 +8,7 @@ import type { IncomingMessage, ServerResponse } from 'node:http';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, describe, expect, test } from 'vitest';
-import { credentialServices } from '../../src/app/credentials.js';
+import { credentialServices } from '../../src/app/credential-order.js';
 import type { RunningGateway } from '../../src/app/running.js';
 import { startServe } from '../../src/app/serve.js';
 import { openStorage } from '../../src/app/storage.js';

@@ -3,7 +3,7 @@ import { revisionOf } from '../../protocol/mcp/revisions/index.js';
 import type { Json } from '../json.js';
 import { profileOf } from '../profiles.js';
 import { failedChecks, type Report } from '../report/model.js';
-import { clientReport } from './assess-client.js';
+import { clientReport } from './client-report.js';
 import { CLIENT_CHECKS, CLIENT_REQUIREMENTS } from './requirements.js';
 import { ScriptedServer } from './scripted-server.js';
 import { type Heard, Transcript } from './transcript.js';

@@ -3,7 +3,7 @@ import { expect, it } from 'vitest';
 import { assessFixture } from '../../../test/fixtures/assess/assess-fixture.js';
 import type { Fault, Json } from '../../../test/fixtures/assess/mcp-server.js';
 import { NEWEST_LEGACY } from '../../protocol/mcp/revisions/index.js';
-import { clientReport } from '../client/assess-client.js';
+import { clientReport } from '../client/client-report.js';
 import { Transcript } from '../client/transcript.js';
 import { profileOf } from '../profiles.js';
 import type { Report } from './model.js';

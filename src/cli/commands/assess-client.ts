@@ -1,5 +1,5 @@
 /** `parley assess client`: opens the scripted server, waits for a client, and grades it. */
-import { clientReport } from '../../assess/client/assess-client.js';
+import { clientReport } from '../../assess/client/client-report.js';
 import { serveClient } from '../../assess/client/http.js';
 import { serveClientLines } from '../../assess/client/stdio.js';
 import { Transcript } from '../../assess/client/transcript.js';

@@ -5,7 +5,7 @@ import { type MirroredParam, mirroredParams } from '../../protocol/mcp/headers.j
 import { isObject, LIST_MEMBER, type ListMethod } from '../../protocol/mcp/model.js';
 import { refusalIn } from '../../protocol/mcp/recognised-upstream-errors.js';
 import { type Caller, Cancellation } from '../caller.js';
-import type { ServerPins } from '../pinning/server-pins.js';
+import type { DefinitionCheck } from '../pinning/definition-check.js';
 import { within } from '../timing.js';
 import type { ListNews, Upstream } from '../upstream.js';
 import type { ToolRules } from './tool-rules.js';
@@ -48,7 +48,7 @@ export interface ListingOptions {
   /** The rules for which tools are offered, and under which names. */
   readonly rules?: ToolRules;
   /** Compares definitions with the pinned ones, and withholds items that wait for an approval. */
-  readonly pins?: Pick<ServerPins, 'check' | 'withheld'> | undefined;
+  readonly pins?: Pick<DefinitionCheck, 'check' | 'withheld'> | undefined;
   /** Called when a new list differs from the one that callers have, and no notification was sent for it. */
   changed(): void;
   warn(message: string): void;

@@ -8,7 +8,7 @@ import {
 } from '../../protocol/mcp/model.js';
 import type { Log } from '../../telemetry/log.js';
 import { GATEWAY } from '../caller.js';
-import type { ServerPins } from '../pinning/server-pins.js';
+import type { DefinitionCheck } from '../pinning/definition-check.js';
 import type { ListNews, Upstream, WatchEvent } from '../upstream.js';
 import {
   type CapabilitySet,
@@ -44,7 +44,7 @@ export interface ServerListsOptions {
   readonly upstream: Upstream;
   readonly rules: ToolRules;
   /** Compares definitions with the pinned ones; undefined if they are not compared. */
-  readonly pins?: ServerPins | undefined;
+  readonly pins?: DefinitionCheck | undefined;
   /** The server's description, once it has answered. */
   description(): ServerDescription | undefined;
   /** Reports a changed list: the one for clients with these capabilities, or the lists for all clients. */

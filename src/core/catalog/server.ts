@@ -11,7 +11,7 @@ import type { Log } from '../../telemetry/log.js';
 import type { Missing } from '../gateway.js';
 import type { ServerFinding } from '../hygiene/server-lint.js';
 import type { PinKind } from '../pinning/definition.js';
-import type { ServerPins } from '../pinning/server-pins.js';
+import type { DefinitionCheck } from '../pinning/definition-check.js';
 import { Backoff } from '../timing.js';
 import type { Upstream } from '../upstream.js';
 import { answeredWithin } from './answered-within.js';
@@ -55,7 +55,7 @@ export interface CatalogServerOptions {
   /** The rules for which tools are offered, and under which names. */
   readonly rules: ToolRules;
   /** Compares definitions with the pinned ones; undefined if they are not compared. */
-  readonly pins?: ServerPins | undefined;
+  readonly pins?: DefinitionCheck | undefined;
   /** The groups of the server, by which views select. */
   readonly groups?: readonly string[];
   /** How long callers together wait for a server that has not answered yet, in milliseconds. */

@@ -3,7 +3,7 @@ import { type CallOutcome, ProtocolError, type Reason, UpstreamRpcError } from '
 import type { JsonObject, RawObject } from '../../protocol/jsonrpc/raw.js';
 import { type InputRequests, type InputResponses, isObject, META } from '../../protocol/mcp/model.js';
 import { NEWEST } from '../../protocol/mcp/revisions/index.js';
-import { encodeFailure, errorObject } from '../../protocol/mcp/translate/errors.js';
+import { encodeFailure, errorObject } from '../../protocol/mcp/translate/failures.js';
 import { isTerminal, type TaskView } from '../../protocol/mcp/translate/task.js';
 import { Cancellation } from '../caller.js';
 import { ALONE, type Cluster, ReplicaGone } from '../cluster.js';

@@ -1,16 +1,16 @@
 import { needsOf } from './needs.js';
+import { synonymsOf } from './synonyms.js';
+import { bigramsOf, termsOf } from './tokenize.js';
+import type { ToolKey } from './tool-key.js';
 import {
   BIGRAM_WEIGHT,
   type Hit,
   LONGEST_QUERY,
   type RankedServer,
-  type SearchIndex,
   type SearchOptions,
   SYNONYM_WEIGHT,
-} from './search-index.js';
-import { synonymsOf } from './synonyms.js';
-import { bigramsOf, termsOf } from './tokenize.js';
-import type { ToolKey } from './tool-key.js';
+  type ToolRanking,
+} from './tool-ranking.js';
 
 /** A term of the query that a tool has, and its part of the tool's score for the whole query. */
 export interface ExplainedTerm {
@@ -43,7 +43,7 @@ export interface Explanation {
 const MOST_EXPLAINED = 32;
 
 /** Says why a search ranks its results in this order. `options.learned` counts as if learning were on. */
-export function explain(index: SearchIndex, query: string, options: SearchOptions): Explanation {
+export function explain(index: ToolRanking, query: string, options: SearchOptions): Explanation {
   const { learned, ...words } = options;
   const text = query.slice(0, LONGEST_QUERY);
   const all = termsOf(text);
@@ -74,7 +74,7 @@ export function explain(index: SearchIndex, query: string, options: SearchOption
   };
 }
 
-function explainedTerm(index: SearchIndex, tool: ToolKey, term: string): ExplainedTerm[] {
+function explainedTerm(index: ToolRanking, tool: ToolKey, term: string): ExplainedTerm[] {
   const others = synonymsOf(term).map((synonym) => ({
     ...explained(index, tool, synonym, SYNONYM_WEIGHT),
     ...{ term, synonym },
@@ -83,7 +83,7 @@ function explainedTerm(index: SearchIndex, tool: ToolKey, term: string): Explain
   return best.worth > 0 ? [best] : [];
 }
 
-function explained(index: SearchIndex, tool: ToolKey, term: string, factor: number): ExplainedTerm {
+function explained(index: ToolRanking, tool: ToolKey, term: string, factor: number): ExplainedTerm {
   const worth = factor * index.worth(tool, term);
   return { term, weight: worth === 0 ? 0 : worth / index.rarity(term), worth };
 }

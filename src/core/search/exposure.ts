@@ -9,7 +9,8 @@ import type { Item } from '../catalog/listing.js';
 import { spellingsOf } from '../catalog/names.js';
 import type { Call } from '../gateway.js';
 import type { ExposureOptions, View } from '../view.js';
-import { CALL_TOOL, DEFAULT_RESULTS, META_TOOLS, MOST_RESULTS, SEARCH_TOOLS } from './meta-tools.js';
+import { calledTool, isCallTool } from './call-tool.js';
+import { DEFAULT_RESULTS, META_TOOLS, MOST_RESULTS, SEARCH_TOOLS } from './meta-tool-schemas.js';
 import { describeFound, type FoundTool, type ToolSearch } from './tool-search.js';
 
 /** `auto` lists every tool up to these limits. Four characters are about one token. */
@@ -56,24 +57,9 @@ export class Exposure {
     return this.applies(call) && call.method === 'tools/call' && call.params.get('name') === SEARCH_TOOLS;
   }
 
-  /**
-   * The call that a `call_tool` stands for. From here on only the real tool exists: interceptors, logs, limits and
-   * request states see its name and arguments.
-   */
+  /** The call that a `call_tool` stands for; other calls stay as they are. */
   unwrapped(call: Call): Call {
-    if (!this.applies(call) || call.method !== 'tools/call' || call.params.get('name') !== CALL_TOOL) return call;
-    const wrapped = call.params.object('arguments');
-    const name = wrapped?.get('name');
-    if (!wrapped || typeof name !== 'string') {
-      throw new ProtocolError('invalid_params', '"name" of call_tool must be a string: a name that search_tools gave');
-    }
-    if (name === CALL_TOOL || name === SEARCH_TOOLS) {
-      throw new ProtocolError('invalid_params', `call_tool does not call "${name}"; call it directly`);
-    }
-    // The bytes of the arguments pass as they are.
-    const params = call.params.edit({ name: JSON.stringify(name), arguments: wrapped.raw('arguments') ?? '{}' });
-    // Headers mirror arguments of `call_tool` only, which are not those of the tool.
-    return { ...call, params, header: undefined };
+    return this.applies(call) && isCallTool(call) ? calledTool(call) : call;
   }
 
   /** The result of `search_tools`. */

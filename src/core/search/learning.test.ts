@@ -1,15 +1,15 @@
 import { describe, expect, it } from 'vitest';
 import type { SearchDocument } from './document.js';
 import { Learning } from './learning.js';
-import { SearchIndex } from './search-index.js';
 import { termsOf } from './tokenize.js';
+import { ToolRanking } from './tool-ranking.js';
 
 const TOPICS = ['calendar', 'invoice', 'ticket', 'photo', 'backup', 'contact', 'playlist', 'recipe', 'order', 'parcel'];
 const VERBS = ['create', 'read', 'archive', 'share', 'export', 'count', 'rename', 'print'];
 
 /** Eighty tools whose words overlap, so that many scores are close. */
-function index(): SearchIndex {
-  const found = new SearchIndex();
+function index(): ToolRanking {
+  const found = new ToolRanking();
   for (const topic of TOPICS) {
     const tools = VERBS.map(
       (verb): SearchDocument => ({ name: `${verb}_${topic}`, description: `${verb} one ${topic}` }),
@@ -34,7 +34,7 @@ function teach(learning: Learning, callers: readonly string[], searches = 4): vo
   }
 }
 
-const top = (tools: SearchIndex, learning: Learning, caller: string | undefined, query: string): string[] =>
+const top = (tools: ToolRanking, learning: Learning, caller: string | undefined, query: string): string[] =>
   tools.search(query, { limit: 5, learned: learning.for(caller) }).map(({ name }) => name);
 
 describe('Learning', () => {

@@ -2,8 +2,8 @@ import { LearnedTerms } from './learned-terms.js';
 import { Outcomes, type OutcomesOptions, type SearchOutcome } from './outcomes.js';
 import { OutcomesByTerm } from './outcomes-by-term.js';
 import { PastQueries } from './past-queries.js';
-import type { SearchIndex } from './search-index.js';
 import type { LearnedScores, Rarity, Suggestion } from './tool-key.js';
+import type { ToolRanking } from './tool-ranking.js';
 
 /** Weights that a replay chooses from. 0 switches a part off. */
 const WEIGHTS = [0, 0.1, 0.2, 0.3, 0.45, 0.6, 0.8];
@@ -70,7 +70,7 @@ export class Learning {
   }
 
   /** Chooses the weights: repeats the searches of the last outcomes, each without its own contribution. */
-  replay(index: SearchIndex): Weights {
+  replay(index: ToolRanking): Weights {
     const steps = this.replaySteps(index);
     for (let step = steps.next(); ; step = steps.next()) {
       if (step.done === true) return step.value;
@@ -78,7 +78,7 @@ export class Learning {
   }
 
   /** The same in slices of a few milliseconds: calls go on between them. */
-  async replayInSlices(index: SearchIndex): Promise<Weights> {
+  async replayInSlices(index: ToolRanking): Promise<Weights> {
     const steps = this.replaySteps(index);
     for (let began = performance.now(); ; ) {
       const step = steps.next();
@@ -90,7 +90,7 @@ export class Learning {
   }
 
   /** A replay that pauses after every search. */
-  private *replaySteps(index: SearchIndex): Generator<undefined, Weights> {
+  private *replaySteps(index: ToolRanking): Generator<undefined, Weights> {
     const votes = yield* this.climb(index, this.chosen, 'votes');
     this.chosen = yield* this.climb(index, votes, 'terms');
     return this.chosen;
@@ -101,7 +101,7 @@ export class Learning {
     if (this.outcomes.size === 0) this.chosen = NO_WEIGHTS;
   }
 
-  private *climb(index: SearchIndex, from: Weights, part: keyof Weights): Generator<undefined, Weights> {
+  private *climb(index: ToolRanking, from: Weights, part: keyof Weights): Generator<undefined, Weights> {
     let best: Weights = { ...from, [part]: 0 };
     let reached = yield* this.quality(index, best);
     let idle = 0;
@@ -122,7 +122,7 @@ export class Learning {
   }
 
   /** For each caller the mean reciprocal rank of the tools of its last outcomes, within five results. */
-  private *quality(index: SearchIndex, weights: Weights): Generator<undefined, Map<string, number>> {
+  private *quality(index: ToolRanking, weights: Weights): Generator<undefined, Map<string, number>> {
     const ranks = new Map<string, number[]>();
     for (const { caller, terms, tool, query } of this.outcomes.latest(REPLAYED)) {
       yield;

@@ -1,4 +1,4 @@
-import type { Scores, TermPostings } from './scores.js';
+import type { ScoreArray, TermPostings } from './score-array.js';
 import type { Segment } from './segment.js';
 import { hashOf } from './tokenize.js';
 
@@ -118,7 +118,7 @@ export class Postings {
    * Adds the value of a term to the score of each seen document that has the term; with `raise`, the score is at least
    * that value.
    */
-  score(scores: Scores, term: string, weight: number, seen: Seen, raise = false): void {
+  score(scores: ScoreArray, term: string, weight: number, seen: Seen, raise = false): void {
     const all = this.postingsOf(hashOf(term));
     if (!all) return;
     const { hidden, size } = seen;

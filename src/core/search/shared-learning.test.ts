@@ -6,12 +6,12 @@ import { openState, type State } from '../../state/index.js';
 import { SILENT } from '../../telemetry/log.js';
 import { principalOf } from '../caller.js';
 import { callerKey, sameTenant } from './caller-key.js';
-import { SearchIndex } from './search-index.js';
 import { type LearnMode, SharedLearning } from './shared-learning.js';
 import { termsOf } from './tokenize.js';
+import { ToolRanking } from './tool-ranking.js';
 
 const TOOLS = ['invoice', 'photo', 'ticket', 'recipe', 'parcel'];
-const index = new SearchIndex();
+const index = new ToolRanking();
 for (const name of TOOLS)
   index.set({ name }, [
     { name: `read_${name}`, description: `read one ${name}` },

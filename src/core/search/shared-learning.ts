@@ -5,8 +5,8 @@ import { Learning, type Weights } from './learning.js';
 import type { OutcomeRecords, SharedOutcome } from './outcome-records.js';
 import { keptOf } from './outcomes.js';
 import { RecentSearches, type Searched } from './recent-searches.js';
-import type { SearchIndex } from './search-index.js';
 import type { LearnedScores, ToolKey } from './tool-key.js';
+import type { ToolRanking } from './tool-ranking.js';
 
 /** `off` records nothing; `shadow` learns and measures without an effect; `on` also ranks by what was learned. */
 export type LearnMode = 'off' | 'shadow' | 'on';
@@ -23,7 +23,7 @@ export interface SharedLearningOptions {
   /** Whether callers are identified. Otherwise search does not learn. */
   readonly identified: boolean;
   /** The index that served the last search, for replays. */
-  index(): SearchIndex | undefined;
+  index(): ToolRanking | undefined;
   readonly log: Log;
 }
 

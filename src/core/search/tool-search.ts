@@ -8,10 +8,10 @@ import type { View } from '../view.js';
 import type { SearchDocument, SearchServer } from './document.js';
 import { type ExplainedHit, type Explanation, explain } from './explanation.js';
 import { parametersOf } from './parameters.js';
-import { type Hit, LONGEST_QUERY, SearchIndex, type SearchOptions } from './search-index.js';
 import type { SharedLearning } from './shared-learning.js';
 import { termsOf } from './tokenize.js';
 import type { LearnedScores, ToolKey } from './tool-key.js';
+import { type Hit, LONGEST_QUERY, type SearchOptions, ToolRanking } from './tool-ranking.js';
 import type { EmbeddedTool, ToolVectors } from './tool-vectors.js';
 
 export interface ToolSearchRequest {
@@ -34,7 +34,7 @@ export interface FoundTool {
 }
 
 interface Indexed {
-  readonly index: SearchIndex;
+  readonly index: ToolRanking;
   /** The list of each server that the index has, and what the server says about itself. */
   readonly lists: Map<string, { readonly items: readonly Item[]; readonly about: string }>;
 }
@@ -48,7 +48,7 @@ const MOST_INDEXED = 10_000;
 export class ToolSearch {
   private readonly indexed = new Map<CapabilitySet, Indexed>();
 
-  private latest: SearchIndex | undefined;
+  private latest: ToolRanking | undefined;
 
   constructor(
     private readonly catalog: Catalog,
@@ -57,7 +57,7 @@ export class ToolSearch {
   ) {}
 
   /** The index of the last search. */
-  get index(): SearchIndex | undefined {
+  get index(): ToolRanking | undefined {
     return this.latest;
   }
 
@@ -93,7 +93,7 @@ export class ToolSearch {
     view: View,
     request: ToolSearchRequest,
   ): Promise<{
-    index: SearchIndex;
+    index: ToolRanking;
     options: SearchOptions;
     found: (hit: Hit) => FoundTool;
     missing: readonly Missing[];
@@ -130,7 +130,7 @@ export class ToolSearch {
   }
 
   /** The hits in the order that the caller sees: ranked by words, and also by learned suggestions if learning is on. */
-  private ranked(caller: Caller, index: SearchIndex, request: ToolSearchRequest, options: SearchOptions): Hit[] {
+  private ranked(caller: Caller, index: ToolRanking, request: ToolSearchRequest, options: SearchOptions): Hit[] {
     const { learning } = this;
     const { query } = request;
     const { principal } = caller;
@@ -153,11 +153,11 @@ export class ToolSearch {
     return shown;
   }
 
-  private indexFor(set: CapabilitySet, parts: readonly ShownPart[]): SearchIndex {
+  private indexFor(set: CapabilitySet, parts: readonly ShownPart[]): ToolRanking {
     let found = this.indexed.get(set);
     if (!found) {
       if (this.indexed.size >= MOST_SETS) this.indexed.delete(this.indexed.keys().next().value!);
-      found = { index: new SearchIndex(), lists: new Map() };
+      found = { index: new ToolRanking(), lists: new Map() };
       this.indexed.set(set, found);
     }
     const { index, lists } = found;

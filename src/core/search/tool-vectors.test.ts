@@ -1,7 +1,7 @@
 import { expect, test } from 'vitest';
 import { SILENT } from '../../telemetry/log.js';
 import type { Item } from '../catalog/listing.js';
-import { SearchIndex } from './search-index.js';
+import { ToolRanking } from './tool-ranking.js';
 import { type EmbeddedTool, type Embedder, RefusedTexts, ToolVectors } from './tool-vectors.js';
 
 const item = (key: string, description: string): Item =>
@@ -10,7 +10,7 @@ const TOOLS: readonly EmbeddedTool[] = [
   { server: 'garage', name: 'repair_car', item: item('repair_car', 'repair a car') },
   { server: 'kitchen', name: 'bake_bread', item: item('bake_bread', 'bake a loaf of bread') },
 ];
-const index = new SearchIndex();
+const index = new ToolRanking();
 for (const { server, name, item: tool } of TOOLS)
   index.set({ name: server }, [{ name, description: tool.value['description'] as string }]);
 
@@ -69,7 +69,7 @@ test('vectors alone list each tool once, and trust counts for them as for words'
     ['repair_car', 0],
     ['bake_bread', 0],
   ]);
-  const wary = new SearchIndex();
+  const wary = new ToolRanking();
   wary.set({ name: 'known' }, [{ name: 'a', description: 'alpha' }]);
   wary.set({ name: 'stranger', trust: 0.5 }, [{ name: 'b', description: 'beta' }]);
   const similar = {

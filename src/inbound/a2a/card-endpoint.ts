@@ -1,9 +1,7 @@
-import { createHash } from 'node:crypto';
 import { AgentCatalog, LINKSET } from '../../core/a2a/cards/agent-catalog.js';
 import type { Cards } from '../../core/a2a/cards/published-cards.js';
 import type { Caller } from '../../core/caller.js';
 import type { CardKeys } from '../../identity/card-keys.js';
-import { cardPayloads } from '../../protocol/a2a/canonical.js';
 import { DECLARED_VERSIONS } from '../../protocol/a2a/declared-interfaces.js';
 import { ERROR_PROFILES, type ErrorProfile, NATIVE, type Version } from '../../protocol/a2a/dialect.js';
 import { dialect, hybridCard, legacyCard } from '../../protocol/a2a/index.js';
@@ -13,6 +11,7 @@ import type { JsonObject, JsonValue } from '../../protocol/jsonrpc/raw.js';
 import { sendBody, sendEmpty } from '../http/reply.js';
 import type { Access, RequestContext, Route } from '../http/route.js';
 import { agentCaller } from './caller.js';
+import { CardSignatures, etagOf, type TaggedText } from './card-signatures.js';
 import { restErrors, restType, sendRestError } from './error-response.js';
 import { namedVersion } from './http-binding.js';
 import { DEEP_RPC, ROOTS } from './paths.js';
@@ -35,8 +34,6 @@ export interface CardEndpointOptions {
   readonly maxAge?: number;
 }
 
-/** The number of cached signed cards. Signing is expensive, and the text of a card rarely changes. */
-const MOST_SIGNED = 500;
 const MAX_AGE = 300;
 
 /**
@@ -49,9 +46,11 @@ type Shape = 'current' | 'old' | 'http';
 
 /** Serves the agents' cards in each version's form, the catalog, and the gateway's public keys. */
 export class CardEndpoint {
-  private readonly signed = new Map<string, Promise<Buffer>>();
+  private readonly signatures: CardSignatures;
 
-  constructor(private readonly options: CardEndpointOptions) {}
+  constructor(private readonly options: CardEndpointOptions) {
+    this.signatures = new CardSignatures(options.keys);
+  }
 
   routes(): Route[] {
     const open: Access = this.options.publicCards ? 'public' : 'user';
@@ -104,7 +103,7 @@ export class CardEndpoint {
     );
     const card = shape === 'http' ? overHttp(whole) : whole;
     const written = this.shaped(cards, card, agent, shape, namedVersion(context));
-    await this.send(context, caller, await this.sign(cards, written));
+    await this.send(context, caller, await this.signatures.sign(cards, written));
   }
 
   private read<T>(caller: Caller, agent: string | undefined, work: () => Promise<T>): Promise<T> {
@@ -139,28 +138,6 @@ export class CardEndpoint {
     return version === undefined ? legacyCard(deep) : dialect(version).writeCard(deep);
   }
 
-  /** The text of a card with one signature for each canonical form, computed once per content (S-6, G-13). */
-  private async sign(cards: Cards, card: JsonObject): Promise<Answered> {
-    const kid = await this.options.keys.kid();
-    const etag = digest(`${kid}\n${JSON.stringify(card)}`);
-    const known = this.signed.get(etag);
-    if (known) return { etag, text: await known };
-    const made = this.signatures(cards, card).then((signatures) =>
-      Buffer.from(JSON.stringify({ ...card, signatures })),
-    );
-    this.signed.set(etag, made);
-    made.catch(() => this.signed.delete(etag));
-    const [oldest] = this.signed.keys();
-    if (this.signed.size > MOST_SIGNED && oldest !== undefined) this.signed.delete(oldest);
-    return { etag, text: await made };
-  }
-
-  private signatures(cards: Cards, card: JsonObject): Promise<JsonValue[]> {
-    const { keys } = this.options;
-    const jku = cards.beside('.well-known/jwks.json');
-    return Promise.all(cardPayloads(card).map(async (payload) => ({ ...(await keys.sign(payload, jku)) })));
-  }
-
   private async original(context: RequestContext, caller: Caller, agent: string): Promise<void> {
     const { cards } = this.options;
     const { card, signature, why } = await this.read(caller, agent, () => cards.original(caller, agent));
@@ -191,7 +168,7 @@ export class CardEndpoint {
   private async send(
     context: RequestContext,
     caller: Caller | undefined,
-    { etag, text }: Answered,
+    { etag, text }: TaggedText,
     type = restType(context),
   ): Promise<void> {
     const { identified, maxAge = MAX_AGE } = this.options;
@@ -225,16 +202,9 @@ const overHttp = (card: AgentCard): AgentCard => ({
 
 type Answer = (context: RequestContext, caller: Caller) => Promise<void>;
 
-interface Answered {
-  readonly etag: string;
-  readonly text: Buffer;
-}
-
-const digest = (text: string | Buffer): string => createHash('sha256').update(text).digest('base64url').slice(0, 22);
-
-function plain(body: JsonObject): Answered {
+function plain(body: JsonObject): TaggedText {
   const text = Buffer.from(JSON.stringify(body));
-  return { etag: digest(text), text };
+  return { etag: etagOf(text), text };
 }
 
 function isKnown(header: string | undefined, etag: string): boolean {

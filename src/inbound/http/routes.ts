@@ -6,7 +6,7 @@ import { ERROR_PROFILES } from '../../protocol/a2a/dialect.js';
 import { ProtocolError, type Reason } from '../../protocol/errors.js';
 import { A2A_RPC_ERRORS, restErrors } from '../a2a/error-response.js';
 import { BASES, ROOTS, RPC_PATHS, RPC_STREAM_PATH } from '../a2a/paths.js';
-import { MCP_ERRORS } from '../mcp/error-response.js';
+import { MCP_ERRORS } from '../mcp/early-refusal.js';
 import type { McpHttpEndpoint } from '../mcp/http-endpoint.js';
 import type { SseEndpoint } from '../mcp/sse-endpoint.js';
 import type { WebSocketEndpoint } from '../mcp/websocket/websocket-endpoint.js';

@@ -20,7 +20,7 @@ import type { InboundRequest } from '../http/request.js';
 import type { InboundResponse } from '../http/response.js';
 import type { Method, RequestContext, Route } from '../http/route.js';
 import { STREAM_AGE } from '../http/stream.js';
-import { MCP_ERRORS, refuse, versionOf, withVersion } from './error-response.js';
+import { MCP_ERRORS, refuse, versionOf, withVersion } from './early-refusal.js';
 import { sendPage } from './html-page.js';
 import { answerLost, connect, ModernReplyChannel, RETRY, SessionReplyChannel } from './http-reply-channels.js';
 import type { InfoPage } from './info-page.js';

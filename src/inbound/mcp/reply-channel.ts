@@ -3,7 +3,7 @@ import { type Id, writeError, writeNotification, writeResult } from '../../proto
 import type { RawObject } from '../../protocol/jsonrpc/raw.js';
 import { type Implementation, META, type Notification } from '../../protocol/mcp/model.js';
 import type { Revision } from '../../protocol/mcp/revisions/index.js';
-import { encodeFailure } from '../../protocol/mcp/translate/errors.js';
+import { encodeFailure } from '../../protocol/mcp/translate/failures.js';
 import { encodeResult, resultOf } from '../../protocol/mcp/translate/result.js';
 
 /** Sends the messages of one request, over any transport. */

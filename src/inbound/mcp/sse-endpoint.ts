@@ -10,7 +10,7 @@ import { sendBody } from '../http/reply.js';
 import type { InboundResponse } from '../http/response.js';
 import type { RequestContext, Route } from '../http/route.js';
 import { EventResponse } from '../http/stream.js';
-import { MCP_ERRORS } from './error-response.js';
+import { MCP_ERRORS } from './early-refusal.js';
 import { sendPage } from './html-page.js';
 import type { InfoPage } from './info-page.js';
 import type { ReplyChannel } from './reply-channel.js';

@@ -1,7 +1,7 @@
 /** Search after outcomes were seen: queries of the train split with their labels, as calls that succeeded. */
 import { Learning } from '../../../src/core/search/learning.js';
-import type { SearchIndex } from '../../../src/core/search/search-index.js';
 import { hashOf, termsOf } from '../../../src/core/search/tokenize.js';
+import type { ToolRanking } from '../../../src/core/search/tool-ranking.js';
 import { byWords, measure, type Row } from './search-quality.js';
 import type { Query, RoutingSet } from './sets.js';
 
@@ -21,7 +21,7 @@ export interface LearnedRow extends Row {
  */
 export async function measureLearned(
   set: RoutingSet,
-  index: SearchIndex,
+  index: ToolRanking,
   seen: readonly Query[],
   queries: readonly Query[],
   callers: number,

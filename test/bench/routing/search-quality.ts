@@ -1,8 +1,8 @@
 /** Recall, latency and tokens of the search over one set. */
 
-import { META_TOOLS } from '../../../src/core/search/meta-tools.js';
-import { SearchIndex } from '../../../src/core/search/search-index.js';
+import { META_TOOLS } from '../../../src/core/search/meta-tool-schemas.js';
 import type { LearnedScores } from '../../../src/core/search/tool-key.js';
+import { ToolRanking } from '../../../src/core/search/tool-ranking.js';
 import { type Metrics, meanOf, metricsOf, percentile } from './metrics.js';
 import { documentsOf, type Query, type RoutingSet } from './sets.js';
 import type { SetVectors } from './vectors.js';
@@ -16,8 +16,8 @@ export interface Row {
   readonly p99: number;
 }
 
-export function indexOf(set: RoutingSet): SearchIndex {
-  const index = new SearchIndex();
+export function indexOf(set: RoutingSet): ToolRanking {
+  const index = new ToolRanking();
   for (const [server, documents] of documentsOf(set)) index.set(server, documents);
   return index;
 }
@@ -49,12 +49,12 @@ export async function measure(
 }
 
 export const byWords =
-  (index: SearchIndex, learned?: LearnedScores) =>
+  (index: ToolRanking, learned?: LearnedScores) =>
   ({ query }: Query): string[] =>
     index.search(query, { limit: 10, learned }).map(({ name }) => name);
 
 export const byVectors =
-  (index: SearchIndex, vectors: SetVectors, learned?: LearnedScores) =>
+  (index: ToolRanking, vectors: SetVectors, learned?: LearnedScores) =>
   async ({ query }: Query): Promise<string[]> => {
     const similar = await vectors.similar(query);
     return index.search(query, { limit: 10, learned, similar }).map(({ name }) => name);
@@ -64,7 +64,7 @@ export const byVectors =
 const tokens = (value: unknown): number => JSON.stringify(value).length / 4;
 
 /** The share of tokens that search mode saves against listing every tool, with one search of five results. */
-export function tokensSaved(set: RoutingSet, index: SearchIndex, queries: readonly Query[]): number {
+export function tokensSaved(set: RoutingSet, index: ToolRanking, queries: readonly Query[]): number {
   const listed = new Map(
     set.tools.map(({ id, name, description, parameters }) => [
       id,

@@ -2,7 +2,7 @@
 import { setFlagsFromString } from 'node:v8';
 import { runInNewContext } from 'node:vm';
 import type { SearchDocument } from '../../../src/core/search/document.js';
-import { SearchIndex } from '../../../src/core/search/search-index.js';
+import { ToolRanking } from '../../../src/core/search/tool-ranking.js';
 import { percentile } from './metrics.js';
 import { documentsOf, type RoutingSet } from './sets.js';
 
@@ -40,7 +40,7 @@ export function measureSize(sets: readonly RoutingSet[]): Size {
     const name = number < pool.length ? document.name : `${document.name}_v${number}`;
     parts[number % SERVERS]!.push({ ...document, key, name });
   }
-  const index = new SearchIndex();
+  const index = new ToolRanking();
   const before = memory();
   const began = performance.now();
   for (const [number, documents] of parts.entries()) index.set({ name: `server-${number}` }, documents);

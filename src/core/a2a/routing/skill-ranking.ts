@@ -1,7 +1,7 @@
 import type { AgentCard, AgentSkill } from '../../../protocol/a2a/model.js';
 import type { SearchDocument } from '../../search/document.js';
 import { type ExplainedHit, type Explanation, explain } from '../../search/explanation.js';
-import { SearchIndex, TOOL_SHARES } from '../../search/search-index.js';
+import { TOOL_SHARES, ToolRanking } from '../../search/tool-ranking.js';
 
 /** A skill that a message may be for. */
 export interface RankableSkill {
@@ -55,7 +55,7 @@ const REQUEST_WORDS = /\b(?:tell|show|give|get|make|help|use|using|one|something
 
 /** Ranks the skills of agents for a message with the ranker of tools. The score of a skill goes to its agent. */
 export class SkillRanking {
-  private readonly index = new SearchIndex();
+  private readonly index = new ToolRanking();
   private readonly cards = new Map<string, AgentCard>();
 
   /**

@@ -6,9 +6,9 @@ import { ProtocolError } from '../../../protocol/errors.js';
 import type { RequestContext, Route } from '../../http/route.js';
 import type { Upgrade } from '../../http/upgrade.js';
 import type { DuplexClientOptions } from '../duplex-client.js';
-import { MCP_ERRORS } from '../error-response.js';
+import { MCP_ERRORS } from '../early-refusal.js';
 import type { Carrier, Sessions } from '../session/sessions.js';
-import { CLOSE, WebSocketClient } from './websocket-client.js';
+import { CLOSE, WebSocketConnection } from './websocket-connection.js';
 
 /** The name of MCP in the header `Sec-WebSocket-Protocol`. */
 const SUBPROTOCOL = 'mcp';
@@ -32,7 +32,7 @@ export interface WebSocketEndpointOptions extends Pick<DuplexClientOptions, 'mod
 export class WebSocketEndpoint {
   private readonly server: WebSocketServer;
   /** The open connections with the keys of their callers. */
-  private readonly clients = new Map<WebSocketClient, string>();
+  private readonly clients = new Map<WebSocketConnection, string>();
   private readonly counts = new Map<string, number>();
   private leaving = false;
 
@@ -94,7 +94,7 @@ export class WebSocketEndpoint {
   }
 
   private take(upgrade: Upgrade, req: RequestContext['req'], principal: Principal, view: View): void {
-    let client: WebSocketClient | undefined;
+    let client: WebSocketConnection | undefined;
     const revoked = (): void => client?.end(CLOSE.policy, REVOKED);
     const { message, socket, head, unread } = upgrade.take({
       // A call that an access token began may finish after the token has expired.
@@ -106,7 +106,7 @@ export class WebSocketEndpoint {
     const { modern, sessions, limits, ping, failed } = this.options;
     // Calls back before it returns, or refuses the handshake itself: the checks above leave it little to refuse.
     this.server.handleUpgrade(message, socket, head, (webSocket) => {
-      const opened = new WebSocketClient(webSocket, {
+      const opened = new WebSocketConnection(webSocket, {
         ...{ modern, sessions, limits, ping, unread, failed, view },
         address: req.clientAddress,
         authenticate: () => this.callerOf(req, principal, revoked),
@@ -134,12 +134,12 @@ export class WebSocketEndpoint {
     return given instanceof Promise ? given.then(decide) : decide(given);
   }
 
-  private add(client: WebSocketClient, key: string): void {
+  private add(client: WebSocketConnection, key: string): void {
     this.clients.set(client, key);
     this.counts.set(key, (this.counts.get(key) ?? 0) + 1);
   }
 
-  private remove(client: WebSocketClient): void {
+  private remove(client: WebSocketConnection): void {
     const key = this.clients.get(client);
     if (key === undefined) return;
     this.clients.delete(client);

@@ -5,7 +5,7 @@ import { type JsonObject, RawObject } from '../../jsonrpc/raw.js';
 import { META } from '../model.js';
 import { type NEWEST, revisionOf } from '../revisions/index.js';
 import { decodeClientCapabilities, encodeClientCapabilities } from './capabilities.js';
-import { encodeFailure } from './errors.js';
+import { encodeFailure } from './failures.js';
 import { translateItem } from './items.js';
 import { declares, decodeInputRequest, encodeInputRequest, requiredCapability } from './questions.js';
 import { encodeResult } from './result.js';

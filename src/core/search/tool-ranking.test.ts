@@ -1,6 +1,6 @@
 import { beforeEach, describe, expect, it } from 'vitest';
 import type { SearchDocument } from './document.js';
-import { SearchIndex } from './search-index.js';
+import { ToolRanking } from './tool-ranking.js';
 
 const MAIL: SearchDocument[] = [
   {
@@ -15,9 +15,9 @@ const WEATHER: SearchDocument[] = [
   { name: 'get_alerts', description: 'Returns severe weather alerts of a region.' },
 ];
 
-let index: SearchIndex;
+let index: ToolRanking;
 beforeEach(() => {
-  index = new SearchIndex();
+  index = new ToolRanking();
   index.set({ name: 'mail' }, MAIL);
   index.set({ name: 'weather' }, WEATHER);
 });
@@ -36,7 +36,7 @@ describe('search', () => {
   it('finds nothing for unknown words, an empty query, an empty index', () => {
     expect(names('xylophone')).toEqual([]);
     expect(names('')).toEqual([]);
-    expect(new SearchIndex().search('mail', { limit: 5 })).toEqual([]);
+    expect(new ToolRanking().search('mail', { limit: 5 })).toEqual([]);
   });
 
   it('shows only what the caller may use', () => {
@@ -71,7 +71,7 @@ describe('S3: tools that a caller does not see', () => {
   it.each(['weather', 'weather alerts', 'emails and weather', 'city forecast email'])(
     'change no score of "%s"',
     (query) => {
-      const alone = new SearchIndex();
+      const alone = new ToolRanking();
       alone.set({ name: 'weather' }, [WEATHER[0]!]);
       const hits = index.search(query, { limit: 5, visible });
       expect(hits).toEqual(alone.search(query, { limit: 5 }));

@@ -17,7 +17,7 @@ const RESUME_EVERY = 50;
 /** Milliseconds for a client to answer a close, before its connection is cut. */
 const CLOSE_TIME = 2_000;
 
-export interface WebSocketClientOptions extends Omit<DuplexClientOptions, 'write' | 'ended'> {
+export interface WebSocketConnectionOptions extends Omit<DuplexClientOptions, 'write' | 'ended'> {
   /** Milliseconds between two pings. A client that has not answered the previous one is disconnected. */
   readonly ping: number;
   readonly unread: UnreadBytes;
@@ -25,8 +25,12 @@ export interface WebSocketClientOptions extends Omit<DuplexClientOptions, 'write
   authenticate(): Principal | Promise<Principal>;
 }
 
-/** One client over a WebSocket: each text frame is one message of JSON-RPC, or a batch. */
-export class WebSocketClient implements ResponseReader {
+/**
+ * One client over a WebSocket: each text frame is one message of JSON-RPC, or a batch. The connection ends with its
+ * session, after an unanswered ping, with too many unread bytes, when its credential is revoked, and when the gateway
+ * leaves.
+ */
+export class WebSocketConnection implements ResponseReader {
   private readonly client: DuplexClient;
   private readonly pinging: NodeJS.Timeout;
   private resuming: NodeJS.Timeout | undefined;
@@ -40,7 +44,7 @@ export class WebSocketClient implements ResponseReader {
 
   constructor(
     private readonly socket: WebSocket,
-    private readonly options: WebSocketClientOptions,
+    private readonly options: WebSocketConnectionOptions,
   ) {
     this.client = new DuplexClient({
       ...options,

@@ -5,7 +5,7 @@ export interface TermPostings {
 }
 
 /** Scores of documents while one query is answered. The next query uses the same arrays. */
-export class Scores {
+export class ScoreArray {
   private values = new Float32Array(0);
   private touched = new Uint32Array(0);
   private count = 0;
@@ -76,7 +76,7 @@ export class Scores {
   }
 
   /** Adds the scores of another query, each times a factor. */
-  addAll(other: Scores, factor: number): void {
+  addAll(other: ScoreArray, factor: number): void {
     const { values, touched } = this;
     const { values: others, touched: given, count: most } = other;
     let { count } = this;
@@ -93,7 +93,7 @@ export class Scores {
   }
 
   /** Raises each score to that of another query, times a factor. */
-  raiseAll(other: Scores, factor: number): void {
+  raiseAll(other: ScoreArray, factor: number): void {
     const { values, touched } = this;
     const { values: others, touched: given, count: most } = other;
     let { count } = this;

@@ -11,7 +11,7 @@ import { buildUpstream } from '../outbound/mcp/build.js';
 import { SafeHttp } from '../outbound/safe-http.js';
 import type { State } from '../state/index.js';
 import { SILENT } from '../telemetry/log.js';
-import { credentialServices, credentialsOf } from './credentials.js';
+import { credentialServices, credentialsOf } from './credential-order.js';
 import { upstreamFetch } from './upstream-logins.js';
 
 const closing: (() => unknown)[] = [];

@@ -49,7 +49,7 @@ const MOST_NAME = 400;
 const NOTHING: ReadonlySet<string> = new Set();
 const INSTRUCTIONS = 'instructions';
 
-export class ServerPins {
+export class DefinitionCheck {
   private readonly listeners = new Set<() => void>();
   private turn: Promise<void> = Promise.resolve();
   private recorded = { since: 0, count: 0 };

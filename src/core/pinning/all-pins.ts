@@ -1,9 +1,10 @@
 /**
  * Pins the definitions of servers (S21): the first definition of an item is trusted, and a different one needs an
- * approval. This class holds the pins of all servers in memory and follows the database; `ServerPins` compares lists.
+ * approval. This class holds the pins of all servers in memory and follows the database; `DefinitionCheck` compares lists.
  */
+
+import { type AllPins, DefinitionCheck, type PinningOptions } from './definition-check.js';
 import { type Pin, type PinKey, pinKey } from './pin-records.js';
-import { type AllPins, type PinningOptions, ServerPins } from './server-pins.js';
 import { SimilarNames } from './similar-names.js';
 
 export type PinMode = 'off' | 'warn' | 'quarantine';
@@ -21,7 +22,7 @@ const RETRY = 1_000;
 export class Pinning implements AllPins {
   private version = 0;
   private readonly servers = new Map<string, Map<string, Pin>>();
-  private readonly users = new Map<string, Set<ServerPins>>();
+  private readonly users = new Map<string, Set<DefinitionCheck>>();
   private names = new SimilarNames();
   private stop: (() => void) | undefined;
   private reading: Promise<void> | undefined;
@@ -42,12 +43,12 @@ export class Pinning implements AllPins {
    * of its users other definitions, and its pins are shared: differences are reported and nothing is withheld, so that
    * the definitions of one user never take a tool from another one.
    */
-  forServer(server: string, given: PinMode, personal = false): ServerPins | undefined {
+  forServer(server: string, given: PinMode, personal = false): DefinitionCheck | undefined {
     if (given === 'off') return undefined;
     const mode = personal ? 'warn' : given;
     const users = this.users.get(server) ?? new Set();
     this.users.set(server, users);
-    const pins = new ServerPins(this, server, mode, () => users.delete(pins));
+    const pins = new DefinitionCheck(this, server, mode, () => users.delete(pins));
     users.add(pins);
     return pins;
   }

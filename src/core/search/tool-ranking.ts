@@ -1,7 +1,7 @@
 import type { SearchDocument, SearchServer } from './document.js';
 import { needsOf } from './needs.js';
 import { type Place, Postings, type VisibleTools } from './postings.js';
-import { Scores } from './scores.js';
+import { ScoreArray } from './score-array.js';
 import { alike, Segment } from './segment.js';
 import { synonymsOf } from './synonyms.js';
 import { bigramsOf, termsOf } from './tokenize.js';
@@ -60,11 +60,11 @@ export const TOOL_SHARES = [1, 0.25, 0.15];
  * use. Scores are shown, so tools that the caller does not see count for nothing: not as the best match, and not in the
  * rarity of a term.
  */
-export class SearchIndex {
+export class ToolRanking {
   private readonly postings = new Postings();
-  private readonly sum = new Scores();
-  private readonly synonyms = new Scores();
-  private readonly needs = new Scores();
+  private readonly sum = new ScoreArray();
+  private readonly synonyms = new ScoreArray();
+  private readonly needs = new ScoreArray();
   /** The part of the index that the last query saw. */
   private seen = this.postings.seen(undefined);
   private readonly rarityOf = (term: string): number => this.postings.rarity(term, this.seen);
@@ -142,7 +142,7 @@ export class SearchIndex {
     return [...new Set(termsOf(message.slice(0, LONGEST_QUERY)))].slice(0, MOST_TERMS);
   }
 
-  private serversOf(scores: Scores, options: SearchOptions): Map<string, number> {
+  private serversOf(scores: ScoreArray, options: SearchOptions): Map<string, number> {
     const counted = new Map<string, number>();
     const found = new Map<string, number>();
     for (const document of scores.best(MOST_TOOLS_OF_SERVERS, this.accepts(options))) {
@@ -163,7 +163,7 @@ export class SearchIndex {
     query: string | readonly string[],
     { learned, visible }: SearchOptions,
     context: readonly string[] = [],
-  ): Scores {
+  ): ScoreArray {
     const { sum, needs } = this;
     const text = typeof query === 'string' ? query.slice(0, LONGEST_QUERY) : undefined;
     const parts = text === undefined ? [] : needsOf(text);
@@ -209,7 +209,7 @@ export class SearchIndex {
   }
 
   /** A weighted sum of two scores, each divided by its best one among the tools that the caller may use. */
-  private addSimilar(scores: Scores, { weight, tools }: Similarities, options: SearchOptions): void {
+  private addSimilar(scores: ScoreArray, { weight, tools }: Similarities, options: SearchOptions): void {
     const [best] = scores.best(1, this.accepts(options));
     if (weight === 1) scores.reset(this.size);
     else if (best !== undefined) scores.scale((1 - weight) / scores.of(best));
@@ -222,7 +222,7 @@ export class SearchIndex {
     }
   }
 
-  private addLearned(scores: Scores, learned: LearnedScores, all: readonly string[], highest: number): void {
+  private addLearned(scores: ScoreArray, learned: LearnedScores, all: readonly string[], highest: number): void {
     const terms = all.length > MOST_TERMS ? all.slice(0, MOST_TERMS) : all;
     for (const { tool, share } of learned.suggestions(terms, this.rarityOf)) {
       const document = this.postings.find(tool.server, tool.name);

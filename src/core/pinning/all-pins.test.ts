@@ -7,9 +7,9 @@ import type { JsonObject } from '../../protocol/jsonrpc/raw.js';
 import { openState, type State } from '../../state/index.js';
 import { SILENT } from '../../telemetry/log.js';
 import { type AuditRecord, NO_AUDIT } from '../audit-trail.js';
+import { type PinMode, Pinning } from './all-pins.js';
 import { definitionOf } from './definition.js';
-import { type PinMode, Pinning } from './pinning.js';
-import { MOST_PINS, type PinnedItem, type ServerPins } from './server-pins.js';
+import { type DefinitionCheck, MOST_PINS, type PinnedItem } from './definition-check.js';
 
 const tool = (own: string, description = `Does ${own}.`, more: JsonObject = {}): PinnedItem => ({
   own,
@@ -68,7 +68,7 @@ describe.each(['sqlite', 'postgres'] as const)('S21: pins in %s', (engine) => {
     readonly pinning: Pinning;
     readonly lines: Record<string, unknown>[];
     readonly records: AuditRecord[];
-    pins(server: string, mode?: PinMode): ServerPins;
+    pins(server: string, mode?: PinMode): DefinitionCheck;
   }
   const replica = async (): Promise<Replica> => {
     const state = await openState(options);
@@ -82,7 +82,7 @@ describe.each(['sqlite', 'postgres'] as const)('S21: pins in %s', (engine) => {
     await pinning.start();
     return { state, pinning, lines, records, pins: (server, mode = 'quarantine') => pinning.forServer(server, mode)! };
   };
-  const check = async (pins: ServerPins, items: PinnedItem[]): Promise<string[]> => [
+  const check = async (pins: DefinitionCheck, items: PinnedItem[]): Promise<string[]> => [
     ...(await pins.check('tools/list', items)),
   ];
   const approve = async ({ state }: Replica, server: string): Promise<boolean[]> => {

@@ -1,0 +1,25 @@
+import { ProtocolError } from '../../protocol/errors.js';
+import type { Call } from '../gateway.js';
+import { CALL_TOOL, SEARCH_TOOLS } from './meta-tool-schemas.js';
+
+export const isCallTool = ({ method, params }: Call): boolean =>
+  method === 'tools/call' && params.get('name') === CALL_TOOL;
+
+/**
+ * The call of the real tool that a `call_tool` names. From here on only the real tool exists: interceptors, logs, limits
+ * and request states see its name and arguments.
+ */
+export function calledTool(call: Call): Call {
+  const wrapped = call.params.object('arguments');
+  const name = wrapped?.get('name');
+  if (!wrapped || typeof name !== 'string') {
+    throw new ProtocolError('invalid_params', '"name" of call_tool must be a string: a name that search_tools gave');
+  }
+  if (name === CALL_TOOL || name === SEARCH_TOOLS) {
+    throw new ProtocolError('invalid_params', `call_tool does not call "${name}"; call it directly`);
+  }
+  // The bytes of the arguments pass as they are.
+  const params = call.params.edit({ name: JSON.stringify(name), arguments: wrapped.raw('arguments') ?? '{}' });
+  // Headers mirror arguments of `call_tool` only, which are not those of the tool.
+  return { ...call, params, header: undefined };
+}
