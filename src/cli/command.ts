@@ -15,8 +15,11 @@ export interface CliEnvironment {
   readonly env: Environment;
   readonly cwd: string;
   readonly quickstart: string;
+  /** Control characters in the text are escaped, since names and descriptions come from strangers. */
   stdout(text: string): void;
   stderr(text: string): void;
+  /** Writes over the current line of stderr, for progress. */
+  redraw(text: string): void;
   /**
    * Resolves when stdout takes more text, with false if its reader is gone. Commands with output of any length wait for
    * it, so that the output does not pile up in memory.

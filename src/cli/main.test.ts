@@ -3,8 +3,10 @@ import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
 import { parse } from 'yaml';
+import { withCommandStorage } from '../app/command-storage.js';
 import type { Summary } from '../app/running.js';
 import type { Environment } from '../config/expand.js';
+import { loadConfig } from '../config/load.js';
 import type { Config } from '../config/schema.js';
 import { PLAIN } from '../telemetry/style.js';
 import { main } from './main.js';
@@ -363,4 +365,24 @@ test('S4-16: lint shows every finding, and ends with 1 if there is an error', as
   ]);
   expect(stderr).toContain('the tools of server b could not be read');
   expect(JSON.parse((await run('lint --json')).stdout)).toMatchObject({ findings: [{ server: 'a' }], missing: ['b'] });
+});
+
+describe('names that strangers choose', () => {
+  test('cannot control the terminal, in lists and in JSON', async () => {
+    write('parley.yaml', 'data: data\nlog: { level: silent }\n');
+    const name = 'eve\u001b[2K\r\u001b[1A\u009b31m\u202e\nada  admin';
+    const { config } = loadConfig({ cwd: folder, env: {}, file: path.join(folder, 'parley.yaml') });
+    await withCommandStorage(config, ({ state }) =>
+      state.oauthUsers.signedInElsewhere({
+        ...{ id: 'https://idp.example#1', issuer: 'https://idp.example', name },
+        ...{ password: undefined, roles: [], tenant: undefined },
+      }),
+    );
+    const { stdout } = await run('users list');
+    expect(stdout).toMatch(/^ {2}https:\/\/idp\.example#1 {2}eve\\u001b\[2K\\r\\u001b[^\n]*\\nada {2}admin[^\n]*\n$/);
+    expect(stdout).not.toMatch(/[\x00-\x09\x0b-\x1f\x7f-\x9f\u202e]/);
+    const { stdout: json } = await run('users list --json');
+    expect(json).not.toMatch(/[\x00-\x09\x0b-\x1f\x7f-\x9f\u202e]/);
+    expect(JSON.parse(json).users[0].name).toBe(name);
+  });
 });

@@ -1,14 +1,14 @@
 import { fileURLToPath } from 'node:url';
 import { VERSION } from '../app/product-info.js';
 import { ConfigError, formatProblem } from '../config/problem.js';
-import { styleOf } from '../telemetry/style.js';
+import { styleOf, terminalText } from '../telemetry/style.js';
 import { type CliEnvironment, UsageError } from './command.js';
 import { COMMANDS, firstSteps, helpText } from './commands.js';
 import { parseCommandLine } from './parse.js';
 import { askTerminal } from './prompt.js';
 import { stdoutFlushed } from './stdout.js';
 
-const surroundings: CliEnvironment = {
+const surroundings: Omit<CliEnvironment, 'redraw'> = {
   env: process.env,
   cwd: process.cwd(),
   quickstart: fileURLToPath(new URL('../../examples/quickstart.yaml', import.meta.url)),
@@ -22,9 +22,25 @@ const surroundings: CliEnvironment = {
   starters: async () => (await import('../app/load-starters.js')).loadStarters(),
 };
 
+/** Texts of strangers must not control the terminal, in whatever command they appear. */
+function guarded(given: Omit<CliEnvironment, 'redraw'>): CliEnvironment {
+  const { stdout, stderr, ask, style } = given;
+  const safe = (text: string): string => terminalText(text, style);
+  return {
+    ...given,
+    stdout: (text) => stdout(safe(text)),
+    stderr: (text) => stderr(safe(text)),
+    redraw: (text) => stderr(`\r\x1b[K${safe(text)}`),
+    ...(ask && { ask: (question) => ask(safe(question)) }),
+  };
+}
+
 /** Runs one command line to its end. Returns the exit code: 0, 1 for a failure, 2 for a wrong command line. */
-export async function main(argv: readonly string[], given: Partial<CliEnvironment> = {}): Promise<number> {
-  const io = { ...surroundings, ...given };
+export async function main(
+  argv: readonly string[],
+  given: Partial<Omit<CliEnvironment, 'redraw'>> = {},
+): Promise<number> {
+  const io = guarded({ ...surroundings, ...given });
   try {
     const invocation = parseCommandLine(argv);
     if (invocation.kind === 'help') {

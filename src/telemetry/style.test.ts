@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import { duration, oneLine, PLAIN, paint, plural, styleOf, wrap } from './style.js';
+import { columns, duration, oneLine, PLAIN, paint, plural, styleOf, terminalText, wrap } from './style.js';
 
 test.each([
   [0.2, '<1 ms'],
@@ -30,6 +30,22 @@ test('text breaks at spaces, and inside a word that is longer than the line', ()
 
 test('control and direction characters are escaped', () => {
   expect(oneLine('a\nb\tc\u001b[2J\u009b1m\u202e')).toBe('a\\nb\\tc\\u001b[2J\\u009b1m\\u202e');
+});
+
+test('output keeps its lines, its tabs and its colors; JSON keeps its meaning', () => {
+  const colors = { width: 80, color: true };
+  const painted = `${paint(colors, 'red', 'down')}\ta\n`;
+  expect(terminalText(painted, colors)).toBe(painted);
+  expect(terminalText(painted, PLAIN)).toBe('\\u001b[31mdown\\u001b[0m\ta\n');
+  expect(terminalText('a\r\u001b[2K\u001b]0;x\u0007\u001b[8m\u202eb', colors)).toBe(
+    'a\\r\\u001b[2K\\u001b]0;x\\u0007\\u001b[8m\\u202eb',
+  );
+  const value = { name: 'a\u009b2J\u007f\u202e\u001b[2J' };
+  expect(JSON.parse(terminalText(JSON.stringify(value), colors))).toEqual(value);
+});
+
+test('a line end in a cell makes no row', () => {
+  expect(columns([['a\nb  admin', 'x\r\ny']])).toBe('  a\\nb  admin  x\\r\\ny');
 });
 
 test('colors are used only on terminals that support them', () => {

@@ -38,13 +38,23 @@ export function plural(count: number, noun: string): string {
 
 const SHORT: Readonly<Record<string, string>> = { '\n': '\\n', '\r': '\\r', '\t': '\\t' };
 
+const escaped = (char: string): string => SHORT[char] ?? `\\u${char.charCodeAt(0).toString(16).padStart(4, '0')}`;
+
 /** Escapes control and direction characters of untrusted text: it stays on one line and cannot control a terminal. */
 export function oneLine(text: string): string {
-  return text.replace(
-    /[\x00-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069]/g,
-    (char) => SHORT[char] ?? `\\u${char.charCodeAt(0).toString(16).padStart(4, '0')}`,
-  );
+  return text.replace(/[\x00-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069]/g, escaped);
 }
+
+/**
+ * Output of several lines that contains untrusted texts: only line ends, tabs and, with `color`, the codes of `paint`
+ * stay. JSON keeps its meaning, because its strings have the same escapes.
+ */
+export function terminalText(text: string, { color }: Pick<Style, 'color'>): string {
+  return text.replace(color ? UNPAINTED : CONTROLS, escaped);
+}
+
+const CONTROLS = /[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069]/g;
+const UNPAINTED = new RegExp(`(?!\\x1b\\[(?:0|1|2|31|32|33)m)${CONTROLS.source}`, 'g');
 
 /** Breaks text at spaces into lines of at most `width` characters; a longer word is cut. */
 export function wrap(text: string, width: number): string[] {
@@ -62,8 +72,9 @@ export function wrap(text: string, width: number): string[] {
   return lines;
 }
 
-/** Two columns. The second is never wrapped, so that it can be copied. */
+/** Two columns. The second is never wrapped, so that it can be copied. A line end in a cell cannot make a row. */
 export function columns(rows: readonly (readonly [string, string])[]): string {
-  const width = Math.max(0, ...rows.map(([left]) => left.length));
-  return rows.map(([left, right]) => `  ${left.padEnd(width)}  ${right}`.trimEnd()).join('\n');
+  const cells = rows.map((row) => row.map((cell) => cell.replace(/[\n\r\t]/g, escaped)) as [string, string]);
+  const width = Math.max(0, ...cells.map(([left]) => left.length));
+  return cells.map(([left, right]) => `  ${left.padEnd(width)}  ${right}`.trimEnd()).join('\n');
 }

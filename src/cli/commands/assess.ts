@@ -94,7 +94,7 @@ async function runAssess({ io, operands, text, given }: CommandLine): Promise<nu
       .map((each) => each.trim()),
     credentials: authorization === undefined ? credentials : [['Authorization', authorization]],
     pace: { interval: 1_000 / rate, total: seconds * 1_000 },
-    progress: io.terminal ? (...news) => io.stderr(scorecard(...news)) : undefined,
+    progress: io.terminal ? (...news) => io.redraw(scorecard(...news)) : undefined,
   };
   const earlier = before === undefined ? [] : readReports(path.resolve(io.cwd, before));
   const { assess, nameOf } = await import('../../assess/assess.js');
@@ -103,7 +103,7 @@ async function runAssess({ io, operands, text, given }: CommandLine): Promise<nu
     // A file about several targets has a report on each; a file about one target may have it under another name.
     const own = earlier.length > 1 || targets.length > 1 ? nameOf(target) : earlier[0]?.target;
     const report = await assess({ ...options, target, before: earlier.find((each) => each.target === own) });
-    if (io.terminal) io.stderr('\r\x1b[K');
+    if (io.terminal) io.redraw('');
     // The other formats are one document about all targets.
     if (format === 'text') io.stdout(`${reports.length > 0 ? '\n' : ''}${render(report, format, io.style)}`);
     reports.push(report);
@@ -127,9 +127,9 @@ const BAR = 24;
 /** The progress bar, or a line that stays for a surface that is finished. */
 function scorecard(...[done, total, label, { passed, failed }, finished]: Parameters<ProgressListener>): string {
   const counts = `${passed} passed, ${failed} failed`;
-  if (finished !== undefined) return `\r\x1b[K${finished.surface}: ${counts}\n`;
+  if (finished !== undefined) return `${finished.surface}: ${counts}\n`;
   const full = Math.round((BAR * done) / Math.max(1, total));
-  return `\r\x1b[K[${'#'.repeat(full)}${'.'.repeat(BAR - full)}] ${counts} ${label}`;
+  return `[${'#'.repeat(full)}${'.'.repeat(BAR - full)}] ${counts} ${label}`;
 }
 
 /** The report of a file, or the reports on several targets. */

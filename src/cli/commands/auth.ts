@@ -1,7 +1,7 @@
 import { hasConfiguration, loadConfig } from '../../config/load.js';
 import type { Config } from '../../config/schema.js';
 import { createLog } from '../../telemetry/process-log.js';
-import { columns } from '../../telemetry/style.js';
+import { columns, oneLine } from '../../telemetry/style.js';
 import { CONFIG, type Command, type CommandLine, HELP, JSON_OUTPUT } from '../command.js';
 
 const USER = { name: 'user', value: 'NAME', description: 'Only this user of the gateway. Default: all users.' };
@@ -33,7 +33,9 @@ export const AUTH_DOCTOR: Command = {
     if (given('json')) io.stdout(`${JSON.stringify({ server: name, ...found }, null, 2)}\n`);
     else {
       const lines = found.hops.map(({ hop, state, found: text, advice }) =>
-        [`${SIGNS[state]}  ${hop}: ${text}`, ...(advice === undefined ? [] : [`         ${advice}`])].join('\n'),
+        [`${SIGNS[state]}  ${hop}: ${text}`, ...(advice === undefined ? [] : [`         ${advice}`])]
+          .map(oneLine)
+          .join('\n'),
       );
       const quirks =
         found.quirks.length === 0 ? '' : `\nTo set: auth: { oauth: { quirks: [${found.quirks.join(', ')}] } }\n`;

@@ -44,7 +44,7 @@ async function call(line: CommandLine): Promise<number> {
   const progress = (step: { progress: number; total?: number | undefined; message?: string | undefined }): void => {
     shown = true;
     const share = step.total === undefined ? String(step.progress) : `${step.progress} of ${step.total}`;
-    io.stderr(`\r${share}${step.message === undefined ? '' : ` ${firstLine(step.message, 60)}`}\x1b[K`);
+    io.redraw(`${share}${step.message === undefined ? '' : ` ${firstLine(step.message, 60)}`}`);
   };
   const result = await withGateway({ url: `${url}/mcp`, token, answer: answerer(io) }, async (gateway) => {
     const tool = toolNamed(name, await gateway.tools());
@@ -53,7 +53,7 @@ async function call(line: CommandLine): Promise<number> {
   }).catch((error: unknown) => {
     throw error instanceof UsageError ? error : connectionError(address, error);
   });
-  if (shown) io.stderr('\r\x1b[K');
+  if (shown) io.redraw('');
   if (given('json')) printJson(line, result);
   else (result.isError === true ? io.stderr : io.stdout)(`${resultText(result)}\n`);
   return result.isError === true ? 1 : 0;
