@@ -95,5 +95,11 @@ test('S24: a failed and a successful sign-in, the consent, the tokens and a reus
     issued.refresh_token,
     renewed.refresh_token,
   ];
-  for (const secret of secrets) expect(text).not.toContain(secret);
+  const log = gateway.log();
+  expect(log).toContain('oauth.login.failed');
+  for (const secret of secrets) {
+    expect(text).not.toContain(secret);
+    // A password in the field of the name must not get into the log.
+    expect(log).not.toContain(secret);
+  }
 });

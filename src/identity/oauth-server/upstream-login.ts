@@ -159,9 +159,7 @@ export class UpstreamLogin {
     const error = answer.get('error');
     if (error !== null)
       throw new LoginRefused(
-        error === 'access_denied'
-          ? `You refused at ${this.name}.`
-          : `${this.name} reports the error ${error.slice(0, 60)}.`,
+        error === 'access_denied' ? `You refused at ${this.name}.` : `${this.name} reports ${codeOf(error)}.`,
       );
     const code = answer.get('code');
     if (code === null) throw new LoginRefused(`The answer of ${this.name} has no code.`);
@@ -189,7 +187,7 @@ export class UpstreamLogin {
     const { status, body } = await this.sent({ url: metadata.token_endpoint, headers, body: form.toString() }, send);
     const reply = jsonOf(body) as { id_token?: unknown; error?: unknown } | undefined;
     if (status !== 200 || typeof reply?.id_token !== 'string') {
-      const said = typeof reply?.error === 'string' ? `: ${reply.error.slice(0, 60)}` : '';
+      const said = typeof reply?.error === 'string' ? `: ${codeOf(reply.error)}` : '';
       throw new LoginRefused(`${this.name} gave no ID token (HTTP ${status}${said}).`);
     }
     const keys = jsonOf((await this.sent({ url: metadata.jwks_uri, headers: JSON_ONLY }, send)).body);
@@ -264,6 +262,9 @@ export class UpstreamLogin {
     }
   }
 }
+
+/** An error code of RFC 6749. Another text gets into neither the page nor the log: anybody can write it into the URL. */
+const codeOf = (error: string): string => (/^[a-z_]{1,40}$/.test(error) ? `the error ${error}` : 'an error');
 
 const JSON_ONLY = ['Accept', 'application/json'];
 

@@ -79,8 +79,8 @@ export class InteractionPages {
     const device = this.device(context, name);
     const wait = await limits.attempt({ address, account: name, device });
     if (wait !== undefined) {
-      log.warn({ event: 'oauth.login.limited', address, user: name }, 'refused a login: too many attempts');
-      await this.refused(context, 'password', 'rate_limited', name);
+      const known = await this.refused(context, 'password', 'rate_limited', name);
+      log.warn({ event: 'oauth.login.limited', address, ...known }, 'refused a login: too many attempts');
       const problem = `Too many attempts. Try again in ${Math.ceil(wait / 60)} minutes.`;
       return this.showLogin(context, pending, { problem, name, status: 429, headers: ['Retry-After', String(wait)] });
     }
@@ -93,8 +93,8 @@ export class InteractionPages {
       return this.showLogin(context, pending, { problem, name, status: 503, headers: ['Retry-After', '5'] });
     }
     if (!user) {
-      log.warn({ event: 'oauth.login.failed', address, user: name }, 'refused a login: wrong name or password');
-      await this.refused(context, 'password', 'wrong_password', name);
+      const known = await this.refused(context, 'password', 'wrong_password', name);
+      log.warn({ event: 'oauth.login.failed', address, ...known }, 'refused a login: wrong name or password');
       const problem = 'The user name or the password is wrong. Check both; capital letters count in the password.';
       return this.showLogin(context, pending, { problem, name, status: 401 });
     }
@@ -195,14 +195,23 @@ export class InteractionPages {
     return user ? this.options.callerKey(user) : '';
   }
 
-  /** A name that belongs to no user may be a password in the wrong field, so it is not recorded. */
-  private async refused({ req }: RequestContext, method: string, reason: string, name?: string): Promise<void> {
+  /**
+   * Records a failed sign-in. Returns the user for the log. A name that belongs to no user may be a password in the
+   * wrong field, so it gets into neither.
+   */
+  private async refused(
+    { req }: RequestContext,
+    method: string,
+    reason: string,
+    name?: string,
+  ): Promise<{ readonly user?: string }> {
     const { refusals, user, callerKey } = this.options;
     const known = name === undefined ? undefined : await user(name);
     refusals.add({
       ...{ method, reason, address: req.clientAddress, path: PATHS.interaction },
       ...(known && { caller: callerKey(known) }),
     });
+    return known ? { user: known.id } : {};
   }
 
   /** The interaction of a request. Only the browser that began it may see or answer it. */

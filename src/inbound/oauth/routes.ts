@@ -153,34 +153,38 @@ export class OAuthRoutes {
     const body = await context.req.read(BODY_LIMIT, 'fixed');
     const form = new URLSearchParams(body.toString('utf8'));
     const action = form.get('grant_type') === 'refresh_token' ? 'token.refresh' : 'token.issue';
-    const subject = clientOf(context, form).slice(0, MOST_ID);
-    const reply = await this.changing(context, { action, subject }, () => this.run(context, PATHS.token, body));
+    const reply = await this.changing(context, action, () => this.run(context, PATHS.token, body));
     this.send(context, reply);
   }
 
   /**
    * Runs a change of a client (S24). Refused requests of a client, which may be anybody, are recorded only as intents
-   * with `audit.onFailure: closed`.
+   * with `audit.onFailure: closed`. The id of a client is recorded once the provider has found the client: until then
+   * it is a text of a stranger. `revoking` is the id in a request whose answer names no client.
    */
   private async changing(
     { req }: RequestContext,
-    change: Pick<GivenChange, 'action' | 'subject'>,
+    action: GivenChange['action'],
     run: () => Promise<NodeReply>,
+    revoking?: string,
   ): Promise<NodeReply> {
     const { audit, user, callerKey } = this.options;
     let caller: OAuthUser | undefined;
     const { reply } = await audit.change(
-      { ...GATEWAY_ACTOR, address: req.clientAddress, ...change },
+      { ...GATEWAY_ACTOR, address: req.clientAddress, action },
       async () => {
         const reply = await run();
-        const { sub, client } = reply.status < 300 ? namedIn(reply.body) : NOBODY;
+        const { sub, client = revoking } = reply.status < 300 ? namedIn(reply.body) : NOBODY;
         if (sub !== undefined) caller = await user(sub);
         return { reply, client };
       },
       ({ reply, client }) =>
         reply.status >= 300
           ? undefined
-          : { ...(caller && { caller: callerKey(caller) }), ...(client !== undefined && { subject: client }) },
+          : {
+              ...(caller && { caller: callerKey(caller) }),
+              ...(client !== undefined && { subject: client.slice(0, MOST_ID) }),
+            },
     );
     return reply;
   }
@@ -189,7 +193,7 @@ export class OAuthRoutes {
     await this.limit('register', context);
     const body = await context.req.read(BODY_LIMIT, 'fixed');
     const register = (): Promise<NodeReply> => this.run(context, PATHS.register, body);
-    this.send(context, await this.changing(context, { action: 'client.register' }, register));
+    this.send(context, await this.changing(context, 'client.register', register));
   }
 
   /**
@@ -212,8 +216,7 @@ export class OAuthRoutes {
       if (claims) await server.revokeAccessToken(claims);
       return reply;
     };
-    const change = { action: 'token.revoke', subject: client.slice(0, MOST_ID) } as const;
-    this.send(context, await this.changing(context, change, revoke));
+    this.send(context, await this.changing(context, 'token.revoke', revoke, client));
   }
 
   private async metadata(context: RequestContext): Promise<void> {
@@ -290,13 +293,13 @@ function servedModes(document: NodeReply['body']): Buffer[] {
 const MOST_ID = 256;
 const NOBODY: { readonly sub?: string; readonly client?: string } = {};
 
-/** The user of an issued access token, or the id of a registered client, in an answer of the provider. */
+/** The user and the client of an issued access token, or the id of a registered client, in an answer of the provider. */
 function namedIn(body: NodeReply['body']): typeof NOBODY {
   try {
     const { access_token: token, client_id: client } = JSON.parse(String(body)) as Record<string, unknown>;
-    if (typeof token !== 'string') return typeof client === 'string' ? { client: client.slice(0, MOST_ID) } : NOBODY;
-    const { sub } = JSON.parse(Buffer.from(token.split('.')[1] ?? '', 'base64url').toString('utf8'));
-    return typeof sub === 'string' ? { sub } : NOBODY;
+    if (typeof token !== 'string') return typeof client === 'string' ? { client } : NOBODY;
+    const claims = JSON.parse(Buffer.from(token.split('.')[1] ?? '', 'base64url').toString('utf8'));
+    return { sub: String(claims.sub), client: String(claims.client_id) };
   } catch {
     return NOBODY;
   }
