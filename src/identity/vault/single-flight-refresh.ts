@@ -92,20 +92,39 @@ export class SingleFlightRefresh {
     for (const end = performance.now() + WAIT_MS; ; await sleep(POLL_MS * (0.5 + Math.random()))) {
       const entry = this.settled(await vault.read<T>(job.key), job);
       if (entry) return { entry, renewed: false };
-      if ((await bus.lease(lease, self, LEASE_MS)) !== undefined) break;
+      if ((await bus.lease(lease, self, LEASE_MS)) !== undefined) {
+        const flight = await this.leased(lease, job);
+        if (flight) return flight;
+      }
       if (performance.now() > end)
         throw new RefreshFailed('failed', 'another replica renews the credential and has not finished in time');
     }
+  }
+
+  /** Renews while this process holds the lease; undefined if it has lost the lease. */
+  private async leased<T extends object>(lease: string, job: RefreshJob<T>): Promise<Flight<T> | undefined> {
+    const { vault, bus, self } = this.options;
     const renewing = setInterval(() => void bus.renew(lease, self, LEASE_MS).catch(() => {}), RENEW_MS);
     try {
       // Another replica may have finished between the look at the row and the lease.
       const before = await vault.read<T>(job.key);
       const entry = this.settled(before, job);
-      return entry ? { entry, renewed: false } : { entry: await this.run(before, job), renewed: true };
+      if (entry) return { entry, renewed: false };
+      return (await this.holds(lease)) ? { entry: await this.run(before, job), renewed: true } : undefined;
     } finally {
       clearInterval(renewing);
       await bus.release(lease, self).catch(() => {});
     }
+  }
+
+  /**
+   * Whether the lease is still held. A process that was stopped for a while has lost it, and its refresh token may be
+   * spent: many issuers end the sign-in when they see such a token again.
+   */
+  private async holds(lease: string): Promise<boolean> {
+    const { bus, self } = this.options;
+    const asked = performance.now();
+    return (await bus.renew(lease, self, LEASE_MS)) && performance.now() - asked < LEASE_MS / 2;
   }
 
   /** The entry if nothing has to be done. Throws if nothing can be done now. */

@@ -207,6 +207,33 @@ describe.each(ENGINES)('the vault on %s', (engine) => {
     expect(entry.secret).toEqual(tokens('t-2'));
   });
 
+  test('a replica that was stopped for longer than its lease does not use the spent refresh token again', async () => {
+    const [one, two] = [refresherOf(a, 'one'), refresherOf(b, 'two')];
+    await two.vault.put(key('ada'), tokens('t-1'), { state: 'active', expiresAt: wallMs() - 1 });
+    const spent: (string | undefined)[] = [];
+    const renewal: RefreshJob<Tokens> = {
+      ...job(async (entry) => {
+        spent.push(entry?.secret.refreshToken);
+        return { secret: tokens('t-2'), expiresAt: wallMs() + 60_000 };
+      }, 'ada'),
+      due: (entry) => (entry?.expiresAt ?? 0) < wallMs(),
+    };
+    const lease = `vault:${one.vault.idOf(key('ada'))}`;
+    let reads = 0;
+    const read = one.vault.read.bind(one.vault);
+    one.vault.read = async <T extends object>(which: VaultKey) => {
+      const entry = await read<T>(which);
+      // The process stops after it has read the row under its lease; the lease ends, and the other replica renews.
+      if (++reads === 2) {
+        await a.bus.release(lease, 'one');
+        await two.refresh.refresh(renewal);
+      }
+      return entry;
+    };
+    expect((await one.refresh.refresh(renewal)).secret).toEqual(tokens('t-2'));
+    expect(spent).toEqual(['refresh-t-1']);
+  });
+
   test('a secret that is forgotten while it is renewed stays forgotten', async () => {
     const { vault, refresh } = refresherOf(a, 'one');
     const { id } = await vault.put(key('ada'), tokens('t-1'), { state: 'active', expiresAt: wallMs() - 1 });
