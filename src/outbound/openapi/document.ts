@@ -1,5 +1,5 @@
 /** An OpenAPI document: reading, and references inside it. */
-import { parse as parseYaml } from 'yaml';
+import { parse as parseYaml, YAMLParseError } from 'yaml';
 import { isObject, type JsonObject, type JsonValue } from '../../protocol/jsonrpc/raw.js';
 
 /** Largest document, in bytes. Parsing blocks the process, and YAML takes ten times as long as JSON. */
@@ -13,28 +13,48 @@ const MOST_HOPS = 20;
 const LONGEST_REFERENCE = 1_000;
 /** YAML aliases; each may stand for a large part of the document. */
 const MOST_ALIASES = 100;
+/** A key that copies the members of another map. The parser does not count it as an alias. */
+const MERGE_KEY = /<<["']?\s*:/g;
 
 /** A problem of a document that its operator can solve. */
 export class DocumentProblem extends Error {}
 
 /** Parses JSON or YAML. Throws a `DocumentProblem`. */
-export function readDocument(text: string): JsonObject {
-  let value: unknown;
+export function readDocument(given: string): JsonObject {
+  // Some programs write a byte order mark.
+  const text = given.replace(/^\uFEFF/, '');
   const json = /^\s*\{/.test(text);
   if (!json && text.length > MOST_YAML)
     throw new DocumentProblem(`is YAML of more than ${MOST_YAML} bytes; convert it to JSON`);
   if (depthOf(text) > DEEPEST) throw new DocumentProblem(`has more than ${DEEPEST} levels`);
+  if (!json && (text.match(MERGE_KEY) ?? []).length > MOST_ALIASES)
+    throw new DocumentProblem(`has more than ${MOST_ALIASES} YAML merge keys (<<); convert it to JSON`);
+  let value: unknown;
   try {
-    value = json ? JSON.parse(text) : parseYaml(text, { maxAliasCount: MOST_ALIASES });
-  } catch {
-    // The message of the parser could contain the text of a secret file.
-    throw new DocumentProblem('is neither JSON nor YAML');
+    // Warnings of the parser quote the document.
+    const options = { maxAliasCount: MOST_ALIASES, merge: true, logLevel: 'error' } as const;
+    value = json ? JSON.parse(text) : parseYaml(text, options);
+  } catch (error) {
+    throw new DocumentProblem(`is neither JSON nor YAML${placeOf(error, text)}`);
   }
   if (!isObject(value)) throw new DocumentProblem('is not an OpenAPI document');
   if (value['swagger'] !== undefined) throw new DocumentProblem('is Swagger 2.0; convert it to OpenAPI 3');
-  if (typeof value['openapi'] !== 'string' || !/^3\.\d/.test(value['openapi']))
+  const version = value['openapi'];
+  // Without quotes, YAML reads a number.
+  if ((typeof version !== 'string' && typeof version !== 'number') || !/^3(?:\.\d|$)/.test(String(version)))
     throw new DocumentProblem('is not an OpenAPI 3 document: it has no "openapi" with a version 3');
   return value;
+}
+
+/** The kind and line of a syntax error. Its message could contain the text of a secret file. */
+function placeOf(error: unknown, text: string): string {
+  if (error instanceof YAMLParseError) {
+    const line = error.linePos?.[0].line;
+    const kind = error.code.toLowerCase().replaceAll('_', ' ');
+    return `: ${kind}${line === undefined ? '' : ` in line ${line}`}`;
+  }
+  const position = /at position (\d+)/.exec(error instanceof Error ? error.message : '')?.[1];
+  return position === undefined ? '' : `: an error in line ${text.slice(0, Number(position)).split('\n').length}`;
 }
 
 /**

@@ -12,6 +12,9 @@ export interface EncodedRequest {
   readonly body: Buffer | undefined;
 }
 
+/** Levels of a value in the style `deepObject`; each repeats the names of those above. */
+const DEEPEST = 10;
+
 /** Encodes the arguments. Throws `invalid_arguments` for arguments that no request can carry. */
 export function encodeRequest({ path, parameters, body }: Operation, args: JsonObject): EncodedRequest {
   const known = new Set([...parameters.map(({ argument }) => argument), ...(body ? [body.argument] : [])]);
@@ -80,6 +83,7 @@ function queryOf(parameter: OperationParameter, value: JsonValue): string[] {
   const { name, argument, style, explode, json } = parameter;
   const pair = (key: string, text: string): string => `${component(key)}=${text}`;
   if (json) return [pair(name, component(JSON.stringify(value)))];
+  if (style === 'deepObject') return deepPairs(argument, name, value).map(([key, text]) => pair(key, component(text)));
   if (Array.isArray(value)) {
     const texts = value.map((each) => component(plain(argument, each)));
     if (explode && style === 'form') return texts.map((text) => pair(name, text));
@@ -88,7 +92,6 @@ function queryOf(parameter: OperationParameter, value: JsonValue): string[] {
   }
   if (!isObject(value)) return [pair(name, component(plain(argument, value)))];
   const entries = Object.entries(value).map(([key, each]) => [key, component(plain(argument, each))] as const);
-  if (style === 'deepObject') return entries.map(([key, text]) => pair(`${name}[${key}]`, text));
   if (explode) return entries.map(([key, text]) => pair(key, text));
   return [pair(name, entries.map(([key, text]) => `${component(key)},${text}`).join(','))];
 }
@@ -100,7 +103,20 @@ function headerOf(parameter: OperationParameter, value: JsonValue): string {
   return text;
 }
 
-function bodyOf({ argument, kind }: OperationBody, value: JsonValue): Buffer {
+/** The style `deepObject`: `name[key]=value`. The specification leaves deeper levels and lists to the common practice. */
+function deepPairs(
+  argument: string,
+  name: string,
+  value: JsonValue | undefined,
+  depth = 0,
+): [name: string, text: string][] {
+  if (value === null || value === undefined) return [];
+  if (typeof value !== 'object') return [[name, String(value)]];
+  if (depth >= DEEPEST) throw wrong(argument, `has more than ${DEEPEST} levels`);
+  return Object.entries(value).flatMap(([key, each]) => deepPairs(argument, `${name}[${key}]`, each, depth + 1));
+}
+
+function bodyOf({ argument, kind, deep }: OperationBody, value: JsonValue): Buffer {
   if (kind === 'json') return Buffer.from(JSON.stringify(value));
   if (kind === 'text') {
     if (typeof value !== 'string') throw wrong(argument, 'must be a text');
@@ -109,9 +125,11 @@ function bodyOf({ argument, kind }: OperationBody, value: JsonValue): Buffer {
   if (!isObject(value)) throw wrong(argument, 'must be an object');
   const fields = new URLSearchParams();
   for (const [key, each] of Object.entries(value))
-    for (const one of Array.isArray(each) ? each : [each])
-      if (one !== null && one !== undefined)
-        fields.append(key, typeof one === 'object' ? JSON.stringify(one) : String(one));
+    if (deep?.has(key)) for (const [name, text] of deepPairs(argument, key, each)) fields.append(name, text);
+    else
+      for (const one of Array.isArray(each) ? each : [each])
+        if (one !== null && one !== undefined)
+          fields.append(key, typeof one === 'object' ? JSON.stringify(one) : String(one));
   return Buffer.from(fields.toString());
 }
 

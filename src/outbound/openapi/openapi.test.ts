@@ -1,4 +1,4 @@
-import { describe, expect, test } from 'vitest';
+import { describe, expect, test, vi } from 'vitest';
 import { ProtocolError } from '../../protocol/errors.js';
 import type { JsonObject } from '../../protocol/jsonrpc/raw.js';
 import { DocumentProblem, readDocument } from './document.js';
@@ -35,6 +35,32 @@ describe('a document', () => {
     expect(() => readDocument(text)).toThrow(message);
   });
 
+  test('may have a byte order mark, a version without quotes, and merge keys', () => {
+    expect(readDocument('\uFEFF{"openapi":"3.0.3"}')).toMatchObject({ openapi: '3.0.3' });
+    expect(readDocument('\uFEFFopenapi: 3.0.3')).toMatchObject({ openapi: '3.0.3' });
+    expect(readDocument('openapi: 3.1\npaths: {}')).toMatchObject({ paths: {} });
+    expect(readDocument('openapi: 3.0\npaths: {}')).toMatchObject({ paths: {} });
+    expect(readDocument('openapi: 3.0.3\na: &a {x: 1}\nb:\n  <<: *a\n  y: 2')).toMatchObject({ b: { x: 1, y: 2 } });
+    const bomb = `openapi: 3.0.3\na: &a {x: 1}\nb: [${'{<<: *a},'.repeat(101)}]`;
+    expect(() => readDocument(bomb)).toThrow(/more than 100 YAML merge keys/);
+  });
+
+  test('with an error names its line, and quotes nothing', () => {
+    const message = (text: string): string => {
+      try {
+        readDocument(text);
+      } catch (error) {
+        return (error as Error).message;
+      }
+      return '';
+    };
+    expect(message('openapi: 3.0.3\nsecret: 1\nsecret: 2')).toBe('is neither JSON nor YAML: duplicate key in line 3');
+    expect(message('{\n"openapi": "3.0.3",\n"secret": }')).toMatch(/^is neither JSON nor YAML(: an error in line 3)?$/);
+    const warned = vi.spyOn(process, 'emitWarning');
+    expect(readDocument('openapi: 3.0.3\nx: !secret 1')).toMatchObject({ x: '1' });
+    expect(warned).not.toHaveBeenCalled();
+  });
+
   test('with many aliases, or nested without end, is refused', () => {
     const bomb = `a: &a [1,2]\n${'bcdefghijk'
       .split('')
@@ -46,6 +72,28 @@ describe('a document', () => {
   });
 });
 
+describe('the base URL', () => {
+  const other = [{ url: 'https://uploads.example' }];
+
+  test('has the default values of its variables', () => {
+    const url = 'https://{region}.example/{version}/{missing}';
+    const variables = { region: { default: 'eu' }, version: { default: 'v1' } };
+    expect(operationsOf(api({}, { servers: [{ url, variables }] })).server).toBe('https://eu.example/v1/{missing}');
+    expect(operationsOf(api({})).server).toBeUndefined();
+  });
+
+  test('can be that of the paths; an operation with another one is not offered', () => {
+    const own = operationsOf(api({ '/a': { servers: other, get: {} }, '/b': { get: { servers: other } } }));
+    expect(own).toMatchObject({ server: 'https://uploads.example', skipped: [] });
+    expect(own.operations).toHaveLength(2);
+    const mixed = operationsOf(
+      api({ '/a': { get: {} }, '/b': { get: { servers: other } } }, { servers: [{ url: '/v1' }] }),
+    );
+    expect(mixed.operations.map(({ path }) => path)).toEqual(['/a']);
+    expect(mixed.skipped).toEqual([expect.stringMatching(/^GET \/b: it has a base URL of its own/)]);
+  });
+});
+
 describe('names', () => {
   test('come from operationId, cleaned and unique, otherwise from method and path', () => {
     const { operations } = operationsOf(
@@ -53,7 +101,7 @@ describe('names', () => {
         '/a': { get: { operationId: 'pets.list/all' }, post: { operationId: 'pets_list_all' } },
         '/a/{id}': { parameters: [{ name: 'id', in: 'path', schema: {} }], delete: {} },
         '/b': { get: { operationId: 'x'.repeat(200) } },
-        '/c': { get: { operationId: '__' } },
+        '/c': { get: { operationId: '__' }, put: { operationId: '??' } },
       }),
     );
     expect(operations.map(({ name }) => name)).toEqual([
@@ -62,6 +110,7 @@ describe('names', () => {
       'delete_a_id',
       'x'.repeat(59),
       'operation',
+      'operation_2',
     ]);
   });
 
@@ -146,6 +195,41 @@ describe('the input schema', () => {
             age: { type: 'integer', exclusiveMinimum: 0 },
             friend: { $ref: '#/$defs/Pet' },
           },
+        },
+      },
+    });
+  });
+
+  test('contains only what is valid JSON Schema, as validators of clients demand', () => {
+    const schema = {
+      type: 'object',
+      required: ['id', 'name', 'made'],
+      id: 'Pet',
+      dependencies: { a: { $ref: '#/components/schemas/A' } },
+      properties: {
+        id: { type: 'integer', readOnly: true },
+        made: { $ref: '#/components/schemas/Made' },
+        name: { type: 'string', required: true, minLength: '1', maxLength: 5 },
+        photo: { type: 'file', description: 7 },
+        tags: { type: ['array', 'null'], items: { type: 'any' }, enum: [], uniqueItems: 'yes' },
+        owner: { nullable: true, allOf: [{ $ref: '#/components/schemas/A' }], description: 'The owner' },
+      },
+    };
+    const more = {
+      components: { schemas: { A: { type: 'string' }, Made: { type: 'string', readOnly: true } } },
+    };
+    const body = { requestBody: { content: { 'application/json': { schema } } } };
+    expect(schemaOf(only(body, '/x', 'post', more))['properties']).toEqual({
+      body: {
+        type: 'object',
+        required: ['name'],
+        properties: {
+          id: { type: 'integer', readOnly: true },
+          made: { $ref: '#/$defs/Made' },
+          name: { type: 'string', maxLength: 5 },
+          photo: {},
+          tags: { type: ['array', 'null'], items: {} },
+          owner: { description: 'The owner', anyOf: [{ allOf: [{ $ref: '#/$defs/A' }] }, { type: 'null' }] },
         },
       },
     });
@@ -306,6 +390,12 @@ describe('arguments', () => {
     expect(query({ style: 'spaceDelimited', explode: false }, ['a', 'b'])).toBe('q=a%20b');
     expect(query({ style: 'pipeDelimited', explode: false }, ['a', 'b'])).toBe('q=a%7Cb');
     expect(query({ style: 'deepObject' }, { a: 1, 'b]': 2 })).toBe('q%5Ba%5D=1&q%5Bb%5D%5D=2');
+    expect(query({ style: 'deepObject', explode: true }, { a: { b: [1, 2] }, c: null })).toBe(
+      'q%5Ba%5D%5Bb%5D%5B0%5D=1&q%5Ba%5D%5Bb%5D%5B1%5D=2',
+    );
+    const nested = Array.from({ length: 11 }).reduce<unknown>((inner) => ({ a: inner }), 1);
+    expect(() => query({ style: 'deepObject' }, nested)).toThrow(/more than 10 levels/);
+    expect(query({ style: 'deepObject', explode: true }, ['x', 'y'])).toBe('q%5B0%5D=x&q%5B1%5D=y');
     expect(query({}, { a: 1, b: true })).toBe('a=1&b=true');
     expect(query({ explode: false }, { a: 1 })).toBe('q=a,1');
     expect(query({ schema: undefined, content: { 'application/json': {} } }, { a: [1] })).toBe(
@@ -339,6 +429,14 @@ describe('arguments', () => {
     expect(sent('text/plain', 'hello')[2]).toBe('hello');
     expect(() => sent('text/plain', 5)).toThrow(/must be a text/);
     expect(() => sent('application/x-www-form-urlencoded', 'a=b')).toThrow(/must be an object/);
+  });
+
+  test('in forms have nested fields where the document says so', () => {
+    const encoding = { card: { style: 'deepObject', explode: true } };
+    const content = { 'application/x-www-form-urlencoded': { schema: {}, encoding } };
+    const operation = only({ requestBody: { content } }, '/x', 'post');
+    const { body } = encodeRequest(operation, { body: { card: { number: 1, tags: ['a'] }, other: { x: 1 } } });
+    expect(decodeURIComponent(String(body))).toBe('card[number]=1&card[tags][0]=a&other={"x":1}');
   });
 
   test('that are missing or unknown are refused', () => {

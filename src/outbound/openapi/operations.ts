@@ -24,6 +24,8 @@ export interface OperationBody {
   /** The media type to send. */
   readonly type: string;
   readonly required: boolean;
+  /** The fields of a form whose lists and objects are sent as `field[key]=value`; the others are sent as JSON. */
+  readonly deep?: ReadonlySet<string>;
 }
 
 export interface Operation {
@@ -38,6 +40,8 @@ export interface Operation {
 }
 
 export interface Operations {
+  /** The base URL as the document writes it, without variables; undefined if it names none. */
+  readonly server: string | undefined;
   readonly operations: readonly Operation[];
   /** Operations that cannot be tools, each with its reason. */
   readonly skipped: readonly string[];
@@ -84,6 +88,7 @@ export function operationsOf(document: JsonObject): Operations {
   let size = 0;
   let characters = 0;
   const paths = isObject(document['paths']) ? document['paths'] : {};
+  let server = serverOf(document);
   for (const [path, written] of Object.entries(paths)) {
     const item = resolved(document, written);
     if (!item) continue;
@@ -95,10 +100,14 @@ export function operationsOf(document: JsonObject): Operations {
       if (full || Math.max(operations.length, skipped.length) >= MOST_OPERATIONS) {
         const most = `at most ${MOST_OPERATIONS} operations and ${MOST_SCHEMAS} schemas with ${MOST_CHARACTERS} characters`;
         skipped.push(`${shown} and others: a server has ${most}`);
-        return { operations, skipped };
+        return { server, operations, skipped };
       }
       const schemas = new SchemaConverter(document);
       try {
+        const own = serverOf(operation) ?? serverOf(item);
+        server ??= own;
+        if (own !== undefined && own !== server)
+          throw new Skipped('it has a base URL of its own; add another server with its operations and "url"');
         operations.push(operationOf(document, schemas, { path, method, operation, shared: item['parameters'], names }));
       } catch (error) {
         if (!(error instanceof Skipped)) throw error;
@@ -108,7 +117,19 @@ export function operationsOf(document: JsonObject): Operations {
       characters += schemas.characters;
     }
   }
-  return { operations, skipped };
+  return { server, operations, skipped };
+}
+
+/** The first server of a document, path or operation, with the default values of its variables. */
+function serverOf({ servers }: JsonObject): string | undefined {
+  const [first] = Array.isArray(servers) ? servers : [];
+  const { url, variables } = isObject(first) ? first : {};
+  if (typeof url !== 'string' || url.length > LONGEST_PATH) return undefined;
+  return url.replace(/\{([^{}]*)\}/g, (whole, name: string) => {
+    const variable = isObject(variables) && Object.hasOwn(variables, name) ? variables[name] : undefined;
+    const value = isObject(variable) ? variable['default'] : undefined;
+    return typeof value === 'string' && value.length <= LONGEST_TEXT ? value : whole;
+  });
 }
 
 interface Found {
@@ -261,10 +282,24 @@ function bodyOf(document: JsonObject, operation: JsonObject, free: (argument: st
     if (!/^[\x20-\x7e]+$/.test(sent)) continue;
     const argument = argumentOf(['body', 'request_body'], free);
     const schema = isObject(media) ? media['schema'] : undefined;
-    return { body: { argument, kind, type: sent, required }, schema: kind === 'text' ? { type: 'string' } : schema };
+    const deep = kind === 'form' && isObject(media) ? deepFields(media) : undefined;
+    return {
+      body: { argument, kind, type: sent, required, ...(deep && { deep }) },
+      schema: kind === 'text' ? { type: 'string' } : schema,
+    };
   }
   if (required) throw new Skipped(`its body has the type ${types[0] ?? 'of none'}, which no argument can hold`);
   return undefined;
+}
+
+/** The fields of a form with the style `deepObject`. */
+function deepFields({ encoding }: JsonObject): ReadonlySet<string> | undefined {
+  if (!isObject(encoding)) return undefined;
+  const names = Object.keys(encoding).filter((name) => {
+    const each = encoding[name];
+    return isObject(each) && each['style'] === 'deepObject';
+  });
+  return names.length > 0 ? new Set(names) : undefined;
 }
 
 /** The first media types of bodies: any number of operations may share a body with any number of types. */
@@ -289,8 +324,9 @@ function nameOf(wanted: string, names: Set<string>): string {
     .replace(/_{2,}/g, '_')
     .replace(/^_+|_+$/g, '')
     .slice(0, LONGEST_NAME - 5);
-  let name = clean === '' ? 'operation' : clean;
-  for (let n = 2; names.has(name.toLowerCase()); n++) name = `${clean}_${n}`;
+  const base = clean === '' ? 'operation' : clean;
+  let name = base;
+  for (let n = 2; names.has(name.toLowerCase()); n++) name = `${base}_${n}`;
   names.add(name.toLowerCase());
   return name;
 }

@@ -1,6 +1,6 @@
 /** Schemas of an OpenAPI document as JSON Schema 2020-12 for the input of a tool. */
 import { isObject, type JsonObject, type JsonValue } from '../../protocol/jsonrpc/raw.js';
-import { at, weightOf } from './document.js';
+import { at, resolved, weightOf } from './document.js';
 
 const DEEPEST = 40;
 /** Schemas inside one input schema, with all definitions. */
@@ -8,11 +8,36 @@ const MOST_SCHEMAS = 2_000;
 /** Characters of the schemas of one tool, as the document writes them. */
 const MOST_WEIGHT = 512 * 1024;
 
-/** Members that JSON Schema does not have, and annotations that only make lists longer. */
-const DROPPED: ReadonlySet<string> = new Set([
-  ...['xml', 'discriminator', 'externalDocs', 'example', 'examples', 'nullable', '$id', '$schema', '$anchor'],
-  ...['$dynamicRef', '$dynamicAnchor', '$comment', '$defs', 'definitions'],
-]);
+const TYPES = ['null', 'boolean', 'object', 'array', 'number', 'integer', 'string'];
+
+const isText = (value: JsonValue): boolean => typeof value === 'string';
+const isNumber = (value: JsonValue): boolean => typeof value === 'number' && Number.isFinite(value);
+const isFlag = (value: JsonValue): boolean => typeof value === 'boolean';
+const isLength = (value: JsonValue): boolean => Number.isSafeInteger(value) && (value as number) >= 0;
+const isSet = (value: JsonValue, of: (each: JsonValue) => boolean): boolean =>
+  Array.isArray(value) && value.every((each) => of(each!)) && new Set(value).size === value.length;
+const isType = (value: JsonValue): boolean => isText(value) && TYPES.includes(value as string);
+const isBound = (value: JsonValue): boolean => isNumber(value) || isFlag(value);
+
+/**
+ * The members that are copied, and their valid values. One other value, such as the type `file`, would make the whole
+ * tool unusable: many clients and validators refuse a schema that is not valid. Annotations that only make lists
+ * longer, and members of OpenAPI alone, are left out.
+ */
+const COPIED: Readonly<Record<string, (value: JsonValue) => boolean>> = {
+  type: (value) => isType(value) || (isSet(value, isType) && (value as []).length > 0),
+  enum: (value) => Array.isArray(value) && value.length > 0,
+  ...{ const: () => true, default: () => true },
+  ...{ title: isText, description: isText, format: isText, pattern: isText },
+  ...{ contentEncoding: isText, contentMediaType: isText },
+  ...{ minimum: isNumber, maximum: isNumber, exclusiveMinimum: isBound, exclusiveMaximum: isBound },
+  multipleOf: (value) => isNumber(value) && (value as number) > 0,
+  ...{ minLength: isLength, maxLength: isLength, minItems: isLength, maxItems: isLength },
+  ...{ minProperties: isLength, maxProperties: isLength, minContains: isLength, maxContains: isLength },
+  ...{ uniqueItems: isFlag, deprecated: isFlag, readOnly: isFlag, writeOnly: isFlag },
+  required: (value) => isSet(value, isText),
+  dependentRequired: (value) => isObject(value) && Object.values(value).every((each) => isSet(each!, isText)),
+};
 /** Members by their values: maps of schemas, lists of schemas, single schemas. */
 const MAPS: ReadonlySet<string> = new Set(['properties', 'patternProperties', 'dependentSchemas']);
 const LISTS: ReadonlySet<string> = new Set(['allOf', 'anyOf', 'oneOf', 'prefixItems']);
@@ -111,16 +136,29 @@ export class SchemaConverter {
     const map = (value: JsonObject): JsonObject =>
       Object.fromEntries(Object.entries(value).map(([name, each]) => [name, this.converted(each, depth + 1)]));
     for (const [key, value] of Object.entries(schema)) {
-      if (value === undefined || key === '$ref' || key === '__proto__' || DROPPED.has(key) || key.startsWith('x-'))
-        continue;
+      if (value === undefined) continue;
       if (MAPS.has(key)) {
         if (isObject(value)) out[key] = map(value);
       } else if (LISTS.has(key)) {
         if (Array.isArray(value)) out[key] = value.map((each) => this.converted(each, depth + 1));
       } else if (SCHEMAS.has(key)) out[key] = this.converted(value, depth + 1);
-      else out[key] = value;
+      else if (Object.hasOwn(COPIED, key) && COPIED[key]!(value)) out[key] = value;
     }
-    return modernised(out, schema);
+    return modernised(this.withoutReadOnly(out, schema), schema);
+  }
+
+  /** OpenAPI requires a read-only property in responses only. */
+  private withoutReadOnly(out: JsonObject, { properties }: JsonObject): JsonObject {
+    const { required } = out;
+    if (!Array.isArray(required) || !isObject(properties)) return out;
+    const readOnly = (name: JsonValue | undefined): boolean => {
+      const property = Object.hasOwn(properties, String(name)) ? properties[String(name)] : undefined;
+      if (!isObject(property)) return false;
+      return property['readOnly'] === true || resolved(this.document, property)?.['readOnly'] === true;
+    };
+    const { required: _, ...rest } = out;
+    const needed = required.filter((name) => !readOnly(name));
+    return needed.length > 0 ? { ...rest, required: needed } : rest;
   }
 }
 
@@ -139,6 +177,13 @@ function modernised(out: JsonObject, schema: JsonObject): JsonObject {
   if (schema['nullable'] === true && typeof out['type'] === 'string') {
     out['type'] = [out['type'], 'null'];
     if (Array.isArray(out['enum']) && !out['enum'].includes(null)) out['enum'] = [...out['enum'], null];
+  } else if (schema['nullable'] === true && out['allOf'] && !NARROWING.some((key) => key in out)) {
+    // Programs write a reference that may be null as `allOf` with one schema.
+    const { allOf, ...rest } = out;
+    return { ...rest, anyOf: [{ allOf }, { type: 'null' }] };
   }
   return out;
 }
+
+/** Members that null may not satisfy, beside `allOf`. */
+const NARROWING = ['type', 'enum', 'const', 'anyOf', 'oneOf', 'not', 'if'];

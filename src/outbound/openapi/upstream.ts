@@ -209,14 +209,14 @@ export class OpenApiUpstream implements Upstream {
 
   private apiOf(document: JsonObject): Api {
     const { log } = this.options;
-    const { operations, skipped } = operationsOf(document);
+    const { server, operations, skipped } = operationsOf(document);
     for (const reason of skipped.slice(0, MOST_LOGGED))
       log.warn({ server: this.name, why: reason }, 'an operation of an OpenAPI document is not offered');
     const info = isObject(document['info']) ? document['info'] : {};
     const text = (value: unknown, other: string): string =>
       typeof value === 'string' && value !== '' ? value.slice(0, 200) : other;
     return {
-      base: this.baseOf(document),
+      base: this.baseOf(server),
       title: text(info['title'], this.name),
       version: text(info['version'], '0'),
       tools: operations.map(({ tool }) => tool),
@@ -228,10 +228,8 @@ export class OpenApiUpstream implements Upstream {
    * The base URL: the setting, otherwise the first server of the document. A fetched document names only its own origin:
    * otherwise its author could lead requests, with the credential of the gateway, to any address.
    */
-  private baseOf(document: JsonObject): string {
+  private baseOf(written = '/'): string {
     if (this.options.url !== undefined) return this.options.url;
-    const [first] = Array.isArray(document['servers']) ? document['servers'] : [];
-    const written = isObject(first) && typeof first['url'] === 'string' ? first['url'] : '/';
     const from = this.source.url;
     const set = 'set "url" of the server to the base URL of the API';
     if (!URL.canParse(written, from) || written.includes('{')) throw new DocumentProblem(`names no base URL; ${set}`);
