@@ -28,14 +28,21 @@ export function canonical(value: unknown): string {
   );
 }
 
+const NOTHING: ReadonlySet<string> = new Set();
+
 /** Nesting deeper than this is not examined. */
 const MAX_DEPTH = 40;
 
-/** Calls `visit` for every object inside a value. */
-export function eachObject(value: unknown, visit: (object: Json) => void, depth = 0): void {
+/** Calls `visit` for every object inside a value, apart from the values of the keys `without`. */
+export function eachObject(
+  value: unknown,
+  visit: (object: Json) => void,
+  without: ReadonlySet<string> = NOTHING,
+  depth = 0,
+): void {
   if (depth > MAX_DEPTH || typeof value !== 'object' || value === null) return;
   if (!Array.isArray(value)) visit(value as Json);
-  for (const inner of Object.values(value)) eachObject(inner, visit, depth + 1);
+  for (const [key, inner] of Object.entries(value)) if (!without.has(key)) eachObject(inner, visit, without, depth + 1);
 }
 
 const BASE64 = /^[A-Za-z0-9+/]*={0,2}$/;
@@ -46,12 +53,15 @@ export const isBase64 = (value: unknown): boolean =>
 /** The parts of JSON Schema that show whether a value conforms: types, required keys, properties, items, enums. */
 export function conforms(value: unknown, schema: unknown, depth = 0): boolean {
   if (!isObject(schema) || depth > MAX_DEPTH) return schema !== false;
-  const { type, required, properties, items } = schema;
+  const { type, required, properties, items, prefixItems } = schema;
   if (type !== undefined && !(Array.isArray(type) ? type : [type]).some((each) => hasType(value, each))) return false;
   if ('const' in schema && canonical(schema['const']) !== canonical(value)) return false;
   if (Array.isArray(schema['enum']) && !schema['enum'].some((each) => canonical(each) === canonical(value)))
     return false;
-  if (Array.isArray(value) && items !== undefined) return value.every((each) => conforms(each, items, depth + 1));
+  if (Array.isArray(value)) {
+    const first = asList(prefixItems);
+    return value.every((each, i) => conforms(each, i < first.length ? first[i] : items, depth + 1));
+  }
   if (!isObject(value)) return true;
   if (asList(required).some((key) => typeof key === 'string' && !Object.hasOwn(value, key))) return false;
   return Object.entries(asObject(properties)).every(

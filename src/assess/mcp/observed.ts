@@ -1,5 +1,5 @@
 /** Rules over everything that a server sent during an assessment. */
-import { isObject, type Json } from '../json.js';
+import { asObject, isObject, type Json } from '../json.js';
 import { fail, PASS, skip, type Verdict } from '../requirement.js';
 import type { Reply } from '../wire/reply.js';
 import type { McpSurface } from './surface.js';
@@ -17,8 +17,19 @@ export const seenBy = (surface: McpSurface): Seen[] =>
     reply.messages
       .flatMap((message) => (Array.isArray(message) ? message : [message]))
       .filter(isObject)
+      .filter((message) => !isHttpError(message, reply))
       .map((message) => ({ message, reply })),
   );
+
+/**
+ * Whether the body of a refusal has a form of its own, such as the errors of OAuth: only its status is defined. Errors
+ * of JSON-RPC have codes below zero.
+ */
+export function isHttpError(message: Json, { status = 0 }: Pick<Reply, 'status'>): boolean {
+  if (status < 400 || 'jsonrpc' in message) return false;
+  const { code } = asObject(message['error']);
+  return !(typeof code === 'number' && code < 0);
+}
 
 export const isResponse = (message: Json): boolean =>
   !('method' in message) && ('result' in message || 'error' in message);

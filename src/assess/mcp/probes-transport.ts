@@ -1,10 +1,10 @@
 /** Probes of Streamable HTTP, HTTP+SSE and stdio. */
 import { headerOf } from '../../protocol/http/headers.js';
-import { NEWEST_LEGACY } from '../../protocol/mcp/revisions/index.js';
+import { LEGACY, NEWEST_LEGACY } from '../../protocol/mcp/revisions/index.js';
 import { isObject, type Json, parseJson } from '../json.js';
 import { expect, fail, PASS, skip, type Verdict, worst } from '../requirement.js';
 import { contentType, isAccepted, isRefused, type Reply } from '../wire/reply.js';
-import { type Probe, replies } from './observed.js';
+import { isHttpError, type Probe, replies } from './observed.js';
 import type { CallOptions } from './peer.js';
 import { plainMethod, refusedWith, served } from './probes-base.js';
 import type { McpSurface } from './surface.js';
@@ -75,7 +75,10 @@ const ifModernOnly =
   (surface) =>
     modernOnly(surface) ? probe(surface) : skip('the server serves the handshake era too');
 
-const FRAGMENT = /^[\s{}[\]",:]/;
+/** A part of a JSON object: brackets alone, a key with its value, or the beginning of an object. */
+const FRAGMENT = /^\s*(?:[{}[\]][\s,{}[\]]*$|"[^"]*"\s*:|[{[]\s*")/;
+/** The revision of a request without the version header, if nothing else tells it. */
+const ASSUMED = LEGACY.find(({ streamableHttp }) => streamableHttp)!;
 const SESSION_LENGTH = 16;
 const EXIT_TIME = 1_900;
 
@@ -162,9 +165,10 @@ export const TRANSPORT_PROBES: Readonly<Record<string, Probe>> = {
     await other.close();
     return expect(other.session !== session, 'two sessions have the same id', other.opening);
   }),
-  missingSession: inSession(async ({ peer }) =>
-    status(400)(await peer.call('ping', undefined, { headers: { 'Mcp-Session-Id': undefined } })),
-  ),
+  missingSession: inSession(async ({ peer }) => {
+    const reply = await peer.call('ping', undefined, { headers: { 'Mcp-Session-Id': undefined } });
+    return reply.result === undefined ? status(400)(reply) : skip('the server also serves requests without a session');
+  }),
   unknownSession: inSession(async ({ peer }) =>
     status(404)(
       await peer.call('ping', undefined, {
@@ -189,11 +193,14 @@ export const TRANSPORT_PROBES: Readonly<Record<string, Probe>> = {
       verdicts.push(status(400)(await peer.call('ping', undefined, { headers: { 'MCP-Protocol-Version': version } })));
     return worst(verdicts);
   },
-  noVersionHeader: async ({ peer }) =>
-    served(
+  noVersionHeader: async ({ peer, options }) => {
+    const known = peer.session !== undefined || options.revisions.includes(ASSUMED.date);
+    if (!known) return skip(`the server has no sessions, and does not speak the version that is assumed`);
+    return served(
       await peer.call('ping', undefined, { headers: { 'MCP-Protocol-Version': undefined } }),
       'a request without the version header was refused',
-    ),
+    );
+  },
   stdioExit: async ({ options }) => {
     const other = await options.fresh();
     const time = await other.close();
@@ -225,8 +232,13 @@ export const TRANSPORT_OBSERVATIONS: Readonly<Record<string, Probe>> = {
   ),
   errorIds: replies(
     // A refusal before the body is read knows no id.
-    ({ error, sent, status }) =>
-      error !== undefined && status !== 401 && status !== 403 && isObject(sent) && 'id' in sent,
+    ({ error, response, sent, status }) =>
+      error !== undefined &&
+      status !== 401 &&
+      status !== 403 &&
+      !isHttpError(response!, { status }) &&
+      isObject(sent) &&
+      'id' in sent,
     ({ response, sent }) =>
       response?.['id'] === (sent as Json)['id'] ? undefined : `an error has the id ${JSON.stringify(response?.['id'])}`,
     'no error was sent',
@@ -234,6 +246,8 @@ export const TRANSPORT_OBSERVATIONS: Readonly<Record<string, Probe>> = {
   eventIds: ({ peer }) => {
     const known = new Set<string>();
     for (const reply of peer.log) {
+      // A further initialize begins another session.
+      if (reply.method === 'initialize' && reply !== peer.opening) continue;
       for (const { id } of reply.events) {
         if (id === undefined) continue;
         if (known.has(id)) return fail(`the event id ${JSON.stringify(id)} was used twice`, reply);

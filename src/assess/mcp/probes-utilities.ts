@@ -127,7 +127,7 @@ export const UTILITY_PROBES: Readonly<Record<string, Probe>> = {
   cachePages: async (surface) => {
     for (const name of LISTS) {
       const list = await surface.list(name);
-      const scopes = new Set(list?.pages.map((page) => page.result?.['cacheScope']));
+      const scopes = new Set(list?.pages.flatMap(({ result }) => (result === undefined ? [] : [result['cacheScope']])));
       if (scopes.size > 1) return fail(`${name}: the pages have different scopes`, ...list!.pages.slice(0, 2));
     }
     return PASS;

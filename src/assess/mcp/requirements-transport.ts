@@ -46,7 +46,7 @@ export const TRANSPORT_ROWS: readonly RowOf[] = [
     'Answer with 4xx.'),
   row('HM-14', 'SHOULD', 'E', HTTP, TRANSPORT, 'errorIds', MODERN, 'An error repeats the id of the request if it was readable.',
     'Copy the id into errors of the HTTP layer too.'),
-  row('HM-15', 'SHOULD', 'E', HTTP, TRANSPORT, 'handlerErrorStatus', MODERN, 'An error of a handler, such as an unknown tool, has status 200.',
+  row('HM-15', 'MAY', 'E', HTTP, TRANSPORT, 'handlerErrorStatus', MODERN, 'An error of a handler, such as an unknown tool, has status 200.',
     'Use 4xx for envelope, header, version and method errors only.'),
   row('HDR-05a', 'MUST', 'E', HTTP, TRANSPORT, 'missingMethodHeader', MODERN, 'A request without Mcp-Method gets status 400 with -32020.',
     'Require Mcp-Method.'),

@@ -48,6 +48,8 @@ const MAX_CALLS = 3;
 /** One server in one revision over one transport, with the answers that several probes use. */
 export class McpSurface {
   peer: Peer;
+  /** The replies of connections that ended. */
+  readonly earlier = new Set<Reply>();
   private readonly kept = new Map<string, Promise<unknown>>();
 
   constructor(readonly options: SurfaceOptions) {
@@ -60,6 +62,7 @@ export class McpSurface {
     const { log } = this.peer;
     await this.peer.close();
     this.peer = await this.options.fresh();
+    for (const reply of log) this.earlier.add(reply);
     this.peer.log.unshift(...log);
   }
 
