@@ -13,7 +13,5 @@ export function callerKey(principal: string): string | undefined {
   return `${tenant}.${digest(principal)}`;
 }
 
-/** Callers of different tenants never learn from each other. */
-export const sameTenant = (a: string, b: string): boolean => tenantOf(a) === tenantOf(b);
-
-const tenantOf = (key: string): string => key.slice(0, Math.max(0, key.indexOf('.')));
+/** The tenant of a caller by its key. Callers of different tenants never learn from each other. */
+export const tenantOf = (key: string): string => key.slice(0, Math.max(0, key.indexOf('.')));

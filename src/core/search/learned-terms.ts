@@ -1,5 +1,5 @@
 import type { KeptOutcome } from './outcomes.js';
-import type { OutcomesByTerm } from './outcomes-by-term.js';
+import type { OutcomesByTerm, Reader } from './outcomes-by-term.js';
 import { Support } from './support.js';
 import { hashOf } from './tokenize.js';
 import type { Rarity } from './tool-key.js';
@@ -15,14 +15,14 @@ export class LearnedTerms {
   constructor(private readonly byTerm: OutcomesByTerm) {}
 
   /** Adds the share of a need's terms that each tool has learned, weighted by rarity. `except` is left out. */
-  support(terms: readonly string[], rarityOf: Rarity, except?: number): Support {
+  support(terms: readonly string[], rarityOf: Rarity, reader: Reader, except?: number): Support {
     const support = new Support();
     const distinct = [...new Set(terms)];
     const rarity = distinct.map(rarityOf);
     const all = rarity.reduce((sum, value) => sum + value, 0);
     if (all === 0) return support;
     for (const [index, term] of distinct.entries()) {
-      for (const teachers of this.teachersOf(hashOf(term), except)) {
+      for (const teachers of this.teachersOf(hashOf(term), reader, except)) {
         // One amount for each caller, independent of the number of its searches.
         const callers = new Map(teachers.map((outcome) => [outcome.caller, outcome]));
         for (const outcome of callers.values()) support.add(outcome, rarity[index]! / all);
@@ -32,9 +32,9 @@ export class LearnedTerms {
   }
 
   /** The outcomes that taught a term, for each tool with enough distinct searches. */
-  private *teachersOf(term: number, except: number | undefined): Generator<KeptOutcome[]> {
+  private *teachersOf(term: number, reader: Reader, except: number | undefined): Generator<KeptOutcome[]> {
     const tools = new Map<string, KeptOutcome[]>();
-    for (const outcome of this.byTerm.outcomes(term)) {
+    for (const outcome of this.byTerm.outcomes(term, reader)) {
       if (outcome.query === except) continue;
       const id = `${outcome.tool.server}\n${outcome.tool.name}`;
       const known = tools.get(id);

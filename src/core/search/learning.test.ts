@@ -93,6 +93,65 @@ describe('Learning', () => {
   });
 });
 
+describe('the latest outcomes decide', () => {
+  const WEIGHTS = { terms: 0.45, votes: 0.45 };
+  const tools = index();
+  const photo = { server: 'photo', name: 'share_photo' };
+  const parcel = { server: 'parcel', name: 'share_parcel' };
+  const search = (learning: Learning, caller: string): string[] =>
+    tools.search('share zorp', { limit: 2, learned: learning.for(caller, WEIGHTS) }).map(({ name }) => name);
+  const teachOne = (learning: Learning, caller: string, number: number, tool: typeof photo): void =>
+    learning.record({ caller, terms: ['share', 'zorp', `word${number}`], tool });
+
+  it('of a caller that changed its mind, also after a long time of other outcomes', () => {
+    const learning = new Learning();
+    for (let number = 0; number < 40; number += 1) teachOne(learning, 'ann', number, photo);
+    expect(search(learning, 'ann')[0]).toBe('share_photo');
+    for (let number = 40; number < 80; number += 1) teachOne(learning, 'ann', number, parcel);
+    expect(search(learning, 'ann')[0]).toBe('share_parcel');
+  });
+
+  it("of a caller's own, however many others have outcomes with the same words", () => {
+    const learning = new Learning();
+    for (let other = 0; other < 60; other += 1)
+      for (let number = 0; number < 3; number += 1) teachOne(learning, `other${other}`, number, photo);
+    for (let number = 0; number < 3; number += 1) teachOne(learning, 'ann', number, parcel);
+    expect(search(learning, 'ann')).toContain('share_parcel');
+  });
+
+  it.each([
+    ['a burst of other callers', (number: number) => `old${number}`, 1],
+    ['another tenant', (number: number) => `north.${number}`, 1],
+    ['loud callers', (number: number) => `loud${number}`, 60],
+  ])('of callers after %s', (_, caller, each) => {
+    const learning = new Learning();
+    for (let number = 0; number < 50; number += 1)
+      for (let search = 0; search < each; search += 1)
+        teachOne(learning, caller(number), number * each + search, photo);
+    for (let number = 0; number < 120; number += 1)
+      learning.record({ caller: `quiet${number}`, terms: ['something'], tool: photo });
+    for (const late of ['ben', 'cid', 'dan', 'eva'])
+      for (let number = 0; number < 3; number += 1) teachOne(learning, late, number, parcel);
+    learning.outcomes.measureLoudness();
+    expect(search(learning, 'newcomer')).toContain('share_parcel');
+  });
+
+  it('in a replay, also after an old burst of many callers', () => {
+    const learning = new Learning();
+    for (let number = 0; number < 300; number += 1) teachOne(learning, `old${number}`, number, photo);
+    teachOne(learning, 'ann', 1, parcel);
+    expect(learning.outcomes.latest(200)[0]).toMatchObject({ caller: 'ann', tool: parcel });
+  });
+
+  it('a term that only another tenant searched with is not learned from a single own search', () => {
+    const learning = new Learning();
+    teachOne(learning, 'north.ann', 1, parcel);
+    for (let number = 2; number < 10; number += 1) teachOne(learning, 'south.ben', number, parcel);
+    const learned = learning.for('north.ann', { terms: 0.8, votes: 0 });
+    expect(learned!.suggestions(['zorp'], () => 1)).toEqual([]);
+  });
+});
+
 describe('poisoning', () => {
   const honest = ['ann', 'ben', 'cid', 'dan', 'eva', 'fay'];
   const queries = TOPICS.flatMap((topic) =>

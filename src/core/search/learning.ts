@@ -1,6 +1,6 @@
 import { LearnedTerms } from './learned-terms.js';
 import { Outcomes, type OutcomesOptions, type SearchOutcome } from './outcomes.js';
-import { OutcomesByTerm } from './outcomes-by-term.js';
+import { OutcomesByTerm, type Reader } from './outcomes-by-term.js';
 import { PastQueries } from './past-queries.js';
 import type { LearnedScores, Rarity, Suggestion } from './tool-key.js';
 import type { ToolRanking } from './tool-ranking.js';
@@ -138,14 +138,14 @@ export class Learning {
   private suggestions({ caller, terms, rarity, weights, except }: Request): Suggestion[] {
     const found: Suggestion[] = [];
     const { confirmations, outcomes } = this;
-    const isLoud = (key: string): boolean => outcomes.isLoud(key);
-    const options = { caller, confirmations, most: MOST_SHARE, isLoud };
+    const reader: Reader = { caller, counts: (key) => !outcomes.isLoud(key) };
+    const options = { caller, confirmations, most: MOST_SHARE };
     if (weights.votes > 0) {
-      const support = this.past.support(terms, rarity, except);
+      const support = this.past.support(terms, rarity, reader, except);
       found.push(...support.suggestions({ ...options, weight: weights.votes }));
     }
     if (weights.terms > 0) {
-      const support = this.terms.support(terms, rarity, except);
+      const support = this.terms.support(terms, rarity, reader, except);
       found.push(...support.suggestions({ ...options, weight: weights.terms }));
     }
     return found;

@@ -111,14 +111,22 @@ export class Outcomes {
     this.loudness = Math.max(LOUD_FROM, LOUD_FACTOR * median);
   }
 
-  /** The last outcomes of each caller, in turn: no caller fills the answer while others have some. */
+  /**
+   * The last outcomes of each caller, in turn: no caller fills the answer while others have some. The callers with the
+   * latest outcomes come first, so that an old burst of many callers does not fill it either.
+   */
   latest(count: number): KeptOutcome[] {
-    const queues = [...this.byCaller.values()].map((own) => [...own.values()].slice(-count));
+    const queues = new Map<string, KeptOutcome[]>();
+    for (const outcome of [...this.kept].reverse()) {
+      const queue = queues.get(outcome.caller);
+      if (!queue) queues.set(outcome.caller, [outcome]);
+      else if (queue.length < count) queue.push(outcome);
+    }
     const found: KeptOutcome[] = [];
-    for (let round = 1; found.length < count; round += 1) {
+    for (let round = 0; found.length < count; round += 1) {
       const before = found.length;
-      for (const queue of queues) {
-        const outcome = queue.at(-round);
+      for (const queue of queues.values()) {
+        const outcome = queue[round];
         if (outcome && found.length < count) found.push(outcome);
       }
       if (found.length === before) break;

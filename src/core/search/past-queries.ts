@@ -1,10 +1,10 @@
 import type { KeptOutcome } from './outcomes.js';
-import type { OutcomesByTerm } from './outcomes-by-term.js';
+import type { OutcomesByTerm, Reader } from './outcomes-by-term.js';
 import { Support } from './support.js';
 import { hashOf } from './tokenize.js';
 import type { Rarity } from './tool-key.js';
 
-/** The nearest searches of one caller that vote, and the most callers that vote. */
+/** The nearest searches of one caller that vote, and the most other callers that vote. */
 const VOTES_PER_CALLER = 5;
 const MOST_CALLERS = 20;
 /** The lowest similarity (cosine of the terms, weighted by rarity) of a search that votes. */
@@ -14,15 +14,15 @@ const LOWEST = 0.35;
 export class PastQueries {
   constructor(private readonly byTerm: OutcomesByTerm) {}
 
-  /** The votes of the nearest searches. `except` leaves out one search, to replay it. */
-  support(terms: readonly string[], rarity: Rarity, except?: number): Support {
+  /** The votes of the nearest searches; of equally near ones the latest. `except` leaves out one search, to replay it. */
+  support(terms: readonly string[], rarity: Rarity, reader: Reader, except?: number): Support {
     const shared = new Map<KeptOutcome, number>();
     let length = 0;
     for (const term of new Set(terms)) {
       const hash = hashOf(term);
       const weight = rarity(term) ** 2;
       length += weight;
-      for (const outcome of this.byTerm.outcomes(hash)) {
+      for (const outcome of this.byTerm.outcomes(hash, reader)) {
         if (outcome.query !== except) shared.set(outcome, (shared.get(outcome) ?? 0) + weight);
       }
     }
@@ -39,9 +39,10 @@ export class PastQueries {
     let callers = 0;
     for (const [outcome, similarity] of near) {
       const cast = votes.get(outcome.caller) ?? 0;
-      if (cast === 0) callers += 1;
+      const another = cast === 0 && outcome.caller !== reader.caller;
+      if (another) callers += 1;
       // Each caller has votes of its own, so that none can outnumber the votes of others.
-      if (cast >= VOTES_PER_CALLER || (cast === 0 && callers > MOST_CALLERS)) continue;
+      if (cast >= VOTES_PER_CALLER || (another && callers > MOST_CALLERS)) continue;
       votes.set(outcome.caller, cast + 1);
       support.add(outcome, similarity ** 2);
     }

@@ -1,4 +1,3 @@
-import { sameTenant } from './caller-key.js';
 import type { KeptOutcome } from './outcomes.js';
 import type { Suggestion, ToolKey } from './tool-key.js';
 
@@ -11,8 +10,6 @@ export interface SupportOptions {
   readonly confirmations: number;
   /** The largest amount. */
   readonly most: number;
-  /** Whether a caller counts for itself only. */
-  isLoud(caller: string): boolean;
 }
 
 /** The tools that the outcomes of each caller support. */
@@ -30,12 +27,10 @@ export class Support {
    * The suggestions for a caller. The caller's own outcomes count fully. Outcomes of other callers count up to the
    * amount that at least `confirmations` callers reach, so a single caller adds nothing to the results of others.
    */
-  *suggestions({ caller, weight, confirmations, most, isLoud }: SupportOptions): Generator<Suggestion> {
+  *suggestions({ caller, weight, confirmations, most }: SupportOptions): Generator<Suggestion> {
     for (const { tool, byCaller } of this.tools.values()) {
       const own = byCaller.get(caller) ?? 0;
-      const others = [...byCaller]
-        .filter(([key]) => key !== caller && sameTenant(key, caller) && !isLoud(key))
-        .map(([, amount]) => amount);
+      const others = [...byCaller].filter(([key]) => key !== caller).map(([, amount]) => amount);
       const agreed = others.sort((a, b) => b - a)[confirmations - 1] ?? 0;
       const amount = Math.min(most, Math.max(own, agreed));
       const share = weight * STEP * Math.round(amount / STEP);
