@@ -5,7 +5,7 @@ import { afterAll, afterEach, beforeAll, beforeEach, expect, test } from 'vitest
 import { openState, type State } from '../../state/index.js';
 import { SILENT } from '../../telemetry/log.js';
 import { principalOf } from '../caller.js';
-import { callerKey, sameTenant } from './caller-key.js';
+import { callerKey, tenantOf } from './caller-key.js';
 import { type LearnMode, SharedLearning } from './shared-learning.js';
 import { termsOf } from './tokenize.js';
 import { ToolRanking } from './tool-ranking.js';
@@ -82,6 +82,36 @@ test('outcomes and weights of one replica are the same at the other', async () =
   expect(fresh.stats()).toMatchObject({ outcomes: 45, callers: 3, weights: two.weights });
 });
 
+test('an outcome that a caller repeats after an hour is its latest one again', async () => {
+  let now = 1_000;
+  const records = a.routingOutcomes;
+  const added: number[] = [];
+  const counting = {
+    since: (version: number) => records.since(version),
+    add: (outcomes: Parameters<typeof records.add>[0]) => {
+      added.push(outcomes.length);
+      return records.add(outcomes);
+    },
+    choose: records.choose.bind(records),
+    watch: records.watch.bind(records),
+  };
+  const settings = { learn: 'on', keepTexts: false } as const;
+  const options = { settings, records: counting, identified: true, index: () => index, log: SILENT };
+  const one = new SharedLearning({ ...options, now: () => now });
+  running.push(one);
+  await one.start();
+  for (const text of ['read old', 'read new']) teach(one, person('ann'), text, 'read_photo');
+  await expect.poll(() => one.stats().outcomes).toBe(2);
+  // A repetition soon after it is not stored.
+  teach(one, person('ann'), 'read old', 'read_photo');
+  now += 3_600_001;
+  await a.db.q('UPDATE routing_outcomes SET at = at - 3700000');
+  teach(one, person('ann'), 'read old', 'read_photo');
+  await expect.poll(() => added).toEqual([2, 1]);
+  const order = async () => (await records.since(0)).outcomes.map(({ terms }) => terms);
+  await expect.poll(order).toEqual([termsOf('read new'), termsOf('read old')]);
+});
+
 test('callers of another tenant learn nothing from it', async () => {
   const one = await replica(a);
   for (const name of ['ann', 'ben', 'cid', 'dan']) teachSlang(one, person(name, 'north'));
@@ -90,7 +120,7 @@ test('callers of another tenant learn nothing from it', async () => {
   const plain = index.search('read glimmer now', { limit: 1 })[0]?.name;
   expect(top(one, person('eve', 'south'), 'read glimmer now')).toBe(plain);
   expect(top(one, person('eve'), 'read glimmer now')).toBe(plain);
-  expect(sameTenant(callerKey('ann')!, callerKey('~north#ann')!)).toBe(false);
+  expect(tenantOf(callerKey('ann')!)).not.toBe(tenantOf(callerKey('~north#ann')!));
 });
 
 test('the database has stems and hashes, and words only if they may be kept', async () => {

@@ -1,9 +1,10 @@
 import type { Log } from '../../telemetry/log.js';
+import { BoundedCache } from '../bounded-cache.js';
 import type { Principal } from '../caller.js';
 import { callerKey } from './caller-key.js';
 import { Learning, type Weights } from './learning.js';
 import type { OutcomeRecords, SharedOutcome } from './outcome-records.js';
-import { keptOf } from './outcomes.js';
+import { idOf, type KeptOutcome, keptOf } from './outcomes.js';
 import { RecentSearches, type Searched } from './recent-searches.js';
 import type { LearnedScores, ToolKey } from './tool-key.js';
 import type { ToolRanking } from './tool-ranking.js';
@@ -25,6 +26,8 @@ export interface SharedLearningOptions {
   /** The index that served the last search, for replays. */
   index(): ToolRanking | undefined;
   readonly log: Log;
+  /** Milliseconds of a clock that never goes back. */
+  readonly now?: () => number;
 }
 
 /** How well searches ranked the tools that were called after them. */
@@ -62,6 +65,8 @@ const LONGEST_TEXT = 500;
 const LONGEST_NAME = 512;
 const MOST_LISTED = 50;
 const COMPARED = 5;
+/** After this time a repetition makes an outcome the latest of its caller again, in milliseconds. */
+const REPEATED_MS = 60 * 60_000;
 
 /**
  * Learns from the calls that succeed after a search. The database has the outcomes and the weights; every replica
@@ -69,7 +74,10 @@ const COMPARED = 5;
  */
 export class SharedLearning {
   private readonly learning = new Learning({ most: MOST_KEPT, mostPerCaller: MOST_PER_CALLER });
-  private readonly recent = new RecentSearches();
+  private readonly recent: RecentSearches;
+  /** When this replica last stored an outcome. */
+  private readonly storedAt = new BoundedCache<string, number>(MOST_KEPT);
+  private readonly now: () => number;
   private settings: LearningSettings;
   private pending: SharedOutcome[] = [];
   private version = 0;
@@ -88,6 +96,8 @@ export class SharedLearning {
 
   constructor(private readonly options: SharedLearningOptions) {
     this.settings = options.settings;
+    this.now = options.now ?? (() => performance.now());
+    this.recent = new RecentSearches(this.now);
   }
 
   get mode(): LearnMode {
@@ -150,10 +160,20 @@ export class SharedLearning {
     this.counts.plain += reciprocalRank(search.plain, tool);
     this.counts.learned += reciprocalRank(search.learned ?? search.plain, tool);
     const kept = keptOf({ caller, terms: search.terms, tool });
-    if (kept && isStorable(tool) && !this.learning.outcomes.has(kept)) {
+    if (kept && isStorable(tool) && this.isDue(kept)) {
       const text = this.settings.keepTexts ? search.text.replaceAll('\0', ' ').slice(0, LONGEST_TEXT) : undefined;
       this.enqueue({ ...kept, ...(text !== undefined && { text }) });
     }
+  }
+
+  /** Whether an outcome is new, or its last repetition was long ago: what a caller still does must not grow old. */
+  private isDue(outcome: KeptOutcome): boolean {
+    const id = `${outcome.caller}\n${idOf(outcome)}`;
+    const last = this.storedAt.get(id);
+    const now = this.now();
+    if (this.learning.outcomes.has(outcome) && last !== undefined && now - last < REPEATED_MS) return false;
+    this.storedAt.set(id, now);
+    return true;
   }
 
   stats(): LearningStats {

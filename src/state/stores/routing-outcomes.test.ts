@@ -34,6 +34,19 @@ describe.each(ENGINES)('outcomes of searches on %s', (engine) => {
     expect(second.outcomes.map(({ caller }) => caller)).toEqual(['ben']);
   });
 
+  test('after an hour a repetition makes an outcome the latest of its caller, which then stays longest', async () => {
+    const store = new RoutingOutcomes(a.db, a.bus, { mostPerCaller: 10 });
+    await store.add(many('ann', 10));
+    const { version } = await b.routingOutcomes.since(0);
+    await a.db.q('UPDATE routing_outcomes SET at = at - 3700000 WHERE query <= 1');
+    await store.add([outcome('ann', 0), outcome('ann', 5)]);
+    expect((await b.routingOutcomes.since(version)).outcomes.map(({ query }) => query)).toEqual([0]);
+    await store.add(many('ann', 2, 100));
+    const left = (await b.routingOutcomes.since(0)).outcomes.map(({ query }) => query);
+    expect(left).toHaveLength(10);
+    expect(left.slice(-3)).toEqual([0, 100, 101]);
+  });
+
   test('the weights of a replay reach every replica', async () => {
     await a.routingOutcomes.add([outcome('ann', 1)]);
     const before = await b.routingOutcomes.since(0);

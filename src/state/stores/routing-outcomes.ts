@@ -49,6 +49,8 @@ const MOST_PER_CALLER = 1_000;
 const SLACK = 0.1;
 /** Days after which an outcome no longer counts. */
 const KEPT_MS = 90 * 24 * 60 * 60 * 1000;
+/** A repetition this soon does not count, so that repetitions cause few writes. */
+const REPEATED_MS = 60 * 60 * 1000;
 /** Weights are stored as integers. */
 const UNIT = 1_000;
 
@@ -107,7 +109,7 @@ export class RoutingOutcomes implements Expiring {
     return { ...common, outcomes: rows.map(outcomeOf), all };
   }
 
-  /** Adds outcomes. An equal one that exists already stays as it is, so a repetition does not count. */
+  /** Adds outcomes. An equal one that exists already counts once; after an hour, a repetition makes it the latest. */
   async add(outcomes: readonly RoutingOutcome[]): Promise<void> {
     await this.#db.tx([[RAISE, []], ...outcomes.map(insertion)]);
     await this.#trim();
@@ -194,7 +196,8 @@ export class RoutingOutcomes implements Expiring {
 const insertion = ({ caller, query, terms, tool, text }: RoutingOutcome): Statement => [
   `INSERT INTO routing_outcomes (${KEYS}, terms, text, at, rev)
    VALUES ($1, $2, $3, $4, $5, $6, $7, (SELECT value FROM meta WHERE key = 'routing'))
-   ON CONFLICT (${KEYS}) DO NOTHING`,
+   ON CONFLICT (${KEYS}) DO UPDATE SET text = excluded.text, at = excluded.at, rev = excluded.rev
+     WHERE routing_outcomes.at <= excluded.at - ${REPEATED_MS}`,
   [caller, query, tool.server, tool.name, JSON.stringify(terms), text ?? null, wallMs()],
 ];
 
