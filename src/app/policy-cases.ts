@@ -1,7 +1,7 @@
 /** Answers questions about the policy of a configuration, without a running gateway. */
 import type { Config } from '../config/schema.js';
 import { ADMIN_ROLE, type Principal, principalOf } from '../core/caller.js';
-import { Failure } from '../identity/policy/condition.js';
+import { Failure } from '../identity/policy/failure.js';
 import { type Effect, type ExplainedRule, Policy } from '../identity/policy/policy.js';
 import { rulesOf } from '../identity/policy/policy-rule.js';
 import type { Question, Subject } from '../identity/policy/question.js';

@@ -2,6 +2,7 @@ import { ProtocolError } from '../protocol/errors.js';
 import type { JsonObject, JsonValue } from '../protocol/jsonrpc/raw.js';
 import type { CallNotes } from './audit-trail.js';
 import { type Caller, GATEWAY } from './caller.js';
+import { mapInSlices } from './time-slices.js';
 
 /** The item of a server or agent that a call targets. */
 export interface ItemTarget {
@@ -78,7 +79,7 @@ export const knownBy = (target: ItemTarget): ItemTarget =>
 
 /**
  * The items that the caller sees. Returns the same list if nothing is hidden, and a promise only if a decision is
- * asynchronous.
+ * asynchronous, or if the list is so long that other calls have their turn in between.
  */
 export function visible<T>(
   admission: Visibility,
@@ -87,9 +88,10 @@ export function visible<T>(
   targetOf: (thing: T) => ItemTarget,
 ): readonly T[] | Promise<readonly T[]> {
   if (things.length === 0 || seesAll(admission, caller)) return things;
-  const answers = things.map((thing) => sees(admission, caller, targetOf(thing)));
   const chosen = (seen: readonly boolean[]): readonly T[] =>
     seen.includes(false) ? things.filter((_, index) => seen[index]) : things;
+  const answers = mapInSlices(things, (thing) => sees(admission, caller, targetOf(thing)));
+  if (answers instanceof Promise) return answers.then((given) => Promise.all(given)).then(chosen);
   return answers.some((answer) => answer instanceof Promise)
     ? Promise.all(answers).then(chosen)
     : chosen(answers as boolean[]);

@@ -17,6 +17,7 @@ import type { Missing } from '../gateway.js';
 import type { ServerFinding } from '../hygiene/server-lint.js';
 import type { PinMode, Pinning } from '../pinning/all-pins.js';
 import type { PinKind } from '../pinning/definition.js';
+import { someInSlices } from '../time-slices.js';
 import type { Upstream } from '../upstream.js';
 import { ALL_SERVERS, type Filtered, type View } from '../view.js';
 import { type CapabilitySet, capabilitySet, NO_CAPABILITIES } from './capability-set.js';
@@ -331,13 +332,17 @@ export class Catalog {
   someItem(server: string, test: (target: ItemTarget) => boolean): boolean | Promise<boolean> {
     const entry = this.entries.get(server);
     if (!entry) return false;
-    const passes = (method: ListMethod, items: readonly Item[] = []): boolean =>
-      items.some((item) => test(itemTarget(server, KINDS[method], item)));
+    const targets = (method: ListMethod, items: readonly Item[] = []): ItemTarget[] =>
+      items.map((item) => itemTarget(server, KINDS[method], item));
     const known = entry.knownLists();
-    if (known) return LIST_METHODS.some((method) => passes(method, known[method]));
+    if (known)
+      return someInSlices(
+        LIST_METHODS.flatMap((method) => targets(method, known[method])),
+        test,
+      );
     const reading = LIST_METHODS.map(async (method) => {
       const { part } = await entry.part(method, NO_CAPABILITIES, false);
-      return passes(method, part?.snapshot.items);
+      return someInSlices(targets(method, part?.snapshot.items), test);
     });
     return Promise.all(reading).then((found) => found.includes(true));
   }

@@ -2,7 +2,8 @@ import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
 import { principalOf } from '../../core/caller.js';
 import type { JsonObject } from '../../protocol/jsonrpc/raw.js';
-import { Condition, ConditionError, Failure, type Truth } from './condition.js';
+import { Condition, ConditionError, type Truth } from './condition.js';
+import { Failure } from './failure.js';
 import { isProblem, readCondition } from './policy-rule.js';
 import { Facts, type Question } from './question.js';
 

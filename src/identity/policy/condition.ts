@@ -1,16 +1,20 @@
 import { type ASTNode, serialize } from '@marcbachmann/cel-js';
 import { directLeaf } from './direct-leaf.js';
 import { beginEvaluation, visitedElements } from './evaluation-cost.js';
+import { Failure } from './failure.js';
 import { compilePattern } from './linear-regex.js';
-import { ENVIRONMENT, isFixed, isVariable, LINEAR_MATCHES, type VariableName, variablesBelow } from './variables.js';
+import {
+  ENVIRONMENT,
+  isFixed,
+  isOfTool,
+  isVariable,
+  LINEAR_MATCHES,
+  type VariableName,
+  variablesBelow,
+} from './variables.js';
 
 /** The values of variables, by their names in an expression. */
 export type Values = Readonly<Record<string, unknown>>;
-
-/** An evaluation that failed, such as a missing key. */
-export class Failure {
-  constructor(readonly message: string) {}
-}
 
 /**
  * The value of a condition. `unknown`: it depends on a variable that the question leaves open, such as the arguments in
@@ -23,6 +27,8 @@ export interface KnownVariables {
   readonly values: Values;
   /** Whether a variable has a value, is left open, or does not exist for this target. */
   state(name: VariableName): 'known' | 'unknown' | 'absent';
+  /** The values of parts that are the same for every caller of this tool; undefined if there is no such memory. */
+  readonly ofTool?: Map<object, unknown> | undefined;
 }
 
 interface Leaf {
@@ -30,6 +36,8 @@ interface Leaf {
   readonly text: string;
   readonly reads: readonly VariableName[];
   readonly evaluate: (values: Values) => unknown;
+  /** Whether the value is worth remembering with the tool, because the library evaluates the part. */
+  readonly ofTool?: boolean;
 }
 
 interface Branch {
@@ -85,11 +93,11 @@ export class Condition {
   }
 
   /**
-   * The same condition after the evaluation of the variables that are fixed for a caller and a target: its value, or
-   * the part that depends on the single call.
+   * The same condition after the evaluation of the `settled` variables: its value, or the part that depends on others.
+   * By default those are settled that are fixed for a caller and a target.
    */
-  reduced(variables: KnownVariables): Truth | Condition {
-    const known = reduce(this.root, variables);
+  reduced(variables: KnownVariables, settled: (name: VariableName) => boolean = isFixed): Truth | Condition {
+    const known = reduce(this.root, variables, settled);
     if (isTruth(known)) return known;
     return known === this.root ? this : new Condition(known, new Set(leavesOf(known).flatMap(({ reads }) => reads)));
   }
@@ -160,8 +168,10 @@ function split(ast: ASTNode): Node {
     return { kind, parts: parts.map(split) };
   }
   const text = serialize(ast).replaceAll(LINEAR_MATCHES, 'matches');
-  const { evaluate } = checked(text);
-  return { kind: 'leaf', text, reads: readsOf(ast), evaluate: directLeaf(ast, evaluate) };
+  const library = withoutStacks(checked(text).evaluate);
+  const reads = readsOf(ast);
+  const evaluate = directLeaf(ast, library);
+  return { kind: 'leaf', text, reads, evaluate, ofTool: evaluate === library && reads.every(isOfTool) };
 }
 
 /** The variables that an expression reads. A variable of a macro that has the name of one of them counts too. */
@@ -217,20 +227,45 @@ const ABSENT = Symbol('absent');
 const plain = (value: boolean | Failure | typeof UNKNOWN | typeof ABSENT): Truth =>
   value === UNKNOWN ? 'unknown' : value === ABSENT ? 'absent' : (value as boolean | Failure);
 
-function leafValue({ reads, evaluate }: Leaf, { values, state }: KnownVariables): unknown {
+function leafValue(leaf: Leaf, { values, state, ofTool }: KnownVariables): unknown {
   let open = false;
-  for (const name of reads) {
+  for (const name of leaf.reads) {
     const found = state(name);
     if (found === 'absent') return ABSENT;
     if (found === 'unknown') open = true;
   }
   if (open) return UNKNOWN;
+  if (!leaf.ofTool || !ofTool) return evaluated(leaf, values);
+  let value = ofTool.get(leaf);
+  if (value === undefined) {
+    value = evaluated(leaf, values);
+    ofTool.set(leaf, value);
+  }
+  return value;
+}
+
+function evaluated({ evaluate }: Leaf, values: Values): unknown {
   try {
     beginEvaluation();
     return evaluate(values);
   } catch (error) {
     return new Failure((error as { summary?: string }).summary ?? (error as Error).message);
   }
+}
+
+type Evaluate = Leaf['evaluate'];
+
+/** The same without the stacks of errors, which nobody reads and which cost more than the evaluation. */
+function withoutStacks(evaluate: Evaluate): Evaluate {
+  return (values) => {
+    const { stackTraceLimit } = Error;
+    Error.stackTraceLimit = 0;
+    try {
+      return evaluate(values);
+    } finally {
+      Error.stackTraceLimit = stackTraceLimit;
+    }
+  };
 }
 
 const negated = (value: Truth): Truth => (typeof value === 'boolean' ? !value : value);
@@ -257,14 +292,14 @@ function weaker(a: Truth, b: Truth): Truth {
 }
 
 /** Replaces the parts that are decided already. `unknown` here means: depends on the single call. */
-function reduce(node: Node, variables: KnownVariables): Truth | Node {
+function reduce(node: Node, variables: KnownVariables, settled: (name: VariableName) => boolean): Truth | Node {
   if (node.kind === 'leaf') {
     const { reads } = node;
-    if (reads.every(isFixed) || reads.some((name) => isFixed(name) && variables.state(name) === 'absent'))
+    if (reads.every(settled) || reads.some((name) => settled(name) && variables.state(name) === 'absent'))
       return truthOf(node, variables);
     return node;
   }
-  const parts = node.parts.map((part) => reduce(part, variables));
+  const parts = node.parts.map((part) => reduce(part, variables, settled));
   if (node.kind === 'not') return isTruth(parts[0]!) ? negated(parts[0]) : { kind: 'not', parts: [parts[0]!] };
   if (node.kind === 'choice') {
     const [chosen] = parts;

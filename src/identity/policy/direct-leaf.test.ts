@@ -1,8 +1,11 @@
 import { type ASTNode, serialize } from '@marcbachmann/cel-js';
 import { expect, test } from 'vitest';
+import { principalOf } from '../../core/caller.js';
 import { directLeaf } from './direct-leaf.js';
 import { beginEvaluation } from './evaluation-cost.js';
+import { Failure } from './failure.js';
 import { matchesPattern, requiredStart } from './linear-regex.js';
+import { Facts } from './question.js';
 import { ENVIRONMENT, LINEAR_MATCHES } from './variables.js';
 
 const OPERATORS = ['==', '!=', '<', '<=', '>', '>='];
@@ -11,11 +14,21 @@ const SEARCHES = ['startsWith', 'endsWith', LINEAR_MATCHES, 'contains'];
 const VALUES = [3, 0, -0, 3.5, 2 ** 53, 1e300, '3', '', 'ab', 'abc', 'cab', true, false, null, [], [3], {}, { x: 3 }];
 const SHAPES: readonly unknown[] = [{}, [], null, 'text', 3, { x: { y: 1 } }, { y: {} }, { __proto__: { x: 3 } }];
 
+const FACTS = new Facts({
+  principal: principalOf({ subject: 'ada', roles: ['staff'] }),
+  protocol: 'mcp',
+  method: 'tools/call',
+  subject: { kind: 'tool', server: 's', name: 'abc' },
+});
+const { tool, server, kind, protocol, method, caller, mcp, a2a } = FACTS;
+const FIXED = { tool, server, kind, protocol, method, caller, mcp, a2a };
+
 /** The value, or the text of the error. */
 function resultOf(evaluate: (values: Record<string, unknown>) => unknown, args: unknown): unknown {
   beginEvaluation();
   try {
-    return evaluate({ args, arguments: args });
+    const value = evaluate({ args, arguments: args, jwt: args, annotations: args, ...FIXED });
+    return value instanceof Failure ? `failed: ${value.message}` : value;
   } catch (error) {
     return `failed: ${(error as Error).message.split('\n')[0]}`;
   }
@@ -25,6 +38,37 @@ const sources = [
   ...OPERATORS.flatMap((operator) => LITERALS.map((literal) => `args.x ${operator} ${literal}`)),
   ...OPERATORS.flatMap((operator) => LITERALS.map((literal) => `args.x.y ${operator} ${literal}`)),
   ...SEARCHES.flatMap((search) => ['""', '"a"', '"b$"', '"^ab"'].map((literal) => `arguments.x.${search}(${literal})`)),
+  ...['args.x', 'args["x"]', 'args["x"].y', 'jwt.x', 'jwt.x.y', 'annotations.x', 'annotations.__proto__', 'true'],
+  ...['args', 'args.x', 'args.x.y', 'args.x.y.z', 'args.__proto__', 'jwt.x', 'annotations.x.y'].map(
+    (at) => `has(${at})`,
+  ),
+  ...['args.x', 'args.x.y', 'jwt.x', 'tool', 'caller.subject', 'args.toString'].flatMap((at) =>
+    ['["ab", "b"]', '["abc"]', '[]', '["ab", 3]', '[args.x]', 'args.x', 'caller.roles'].map(
+      (list) => `${at} in ${list}`,
+    ),
+  ),
+  ...['args.x', 'args.x.y', 'args', 'caller.roles', 'jwt.x'].flatMap((list) =>
+    ['"ab"', '"staff"', '""', '3', 'true', 'tool'].map((item) => `${item} in ${list}`),
+  ),
+  ...[
+    'tool',
+    'server',
+    'kind',
+    'protocol',
+    'method',
+    'caller.subject',
+    'caller.tenant',
+    'mcp.tool',
+    'a2a.agent',
+  ].flatMap((at) => [`${at} == "abc"`, `"s" != ${at}`, `${at}.contains("a")`, `${at}.startsWith("t")`, `${at} < "b"`]),
+  ...[
+    '"ab" == args.x',
+    '3 == args.x',
+    '3 != args.x.y',
+    'true == args.x',
+    'null == args.x',
+    'caller["subject"] == "ada"',
+  ],
   ...['3 < args.x', 'args["x"] == 3', 'args == 3', 'args == "text"', 'args.x == args.y', 'size(args.x) > 0'],
 ];
 

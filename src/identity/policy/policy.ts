@@ -1,6 +1,8 @@
 import type { Principal } from '../../core/caller.js';
-import { type Condition, Failure, type PartValue, type Truth } from './condition.js';
+import type { Condition, PartValue, Truth } from './condition.js';
+import { Failure } from './failure.js';
 import { Facts, type Question, type Subject } from './question.js';
+import { isOfCaller, type VariableName } from './variables.js';
 
 export const EFFECTS = ['allow', 'deny', 'approve'] as const;
 export type Effect = (typeof EFFECTS)[number];
@@ -32,10 +34,21 @@ export interface ExplainedRule {
 /** Takes a rule that could not be evaluated. */
 export type OnFailure = (rule: Rule, failure: Failure, principal: Principal) => void;
 
-/** The rules that are left for one caller and one target, after the parts that are the same for every call. */
-interface Left {
-  readonly definition: unknown;
-  readonly rules: readonly { readonly rule: Rule; readonly when: Condition | Truth }[];
+/** The rules without the parts that are decided already: the value of a condition, or the part that is left of it. */
+type Left = readonly { readonly rule: Rule; readonly when: Condition | Truth }[];
+
+/** The rules that are left for one caller. */
+interface OfCaller {
+  readonly rules: Left;
+  /** The rules that are left for a target, after the parts that are the same for every call. */
+  readonly targets: Map<string, { readonly definition: unknown; readonly rules: Left }>;
+}
+
+/** The values of parts of conditions that are the same for every caller of one tool. */
+interface OfTool {
+  readonly server: string | undefined;
+  readonly name: string;
+  readonly values: Map<object, unknown>;
 }
 
 const DENIED: Decision = { effect: 'deny', rule: undefined };
@@ -49,7 +62,9 @@ const MOST_NAME = 300;
  * counts as no match for `allow` and as a match for `deny`.
  */
 export class Policy {
-  private readonly left = new WeakMap<Principal, Map<string, Left>>();
+  private readonly callers = new WeakMap<Principal, OfCaller>();
+  /** By the definition of the tool. */
+  private readonly tools = new WeakMap<object, OfTool>();
 
   constructor(
     readonly rules: readonly Rule[],
@@ -58,22 +73,26 @@ export class Policy {
 
   /** The decision about a call. */
   decide(question: Question): Decision {
-    return this.run(question, false);
+    const facts = this.factsOf(question);
+    return this.run(this.leftFor(question, facts), facts, question, false);
   }
 
-  /** The most that some call of this question could be allowed: parts that depend on the single call are left open. */
+  /**
+   * The most that some call of this question could be allowed: parts that depend on the single call are left open. A
+   * list asks this about every tool once, so nothing is prepared for a next question about the same tool.
+   */
   couldBe(question: Question): Decision {
-    return this.run(question, true);
+    const facts = this.factsOf(question);
+    return this.run(this.ofCaller(question, facts).rules, facts, question, true);
   }
 
-  private run(question: Question, generous: boolean): Decision {
-    const facts = new Facts(question);
+  private run(left: Left, facts: Facts, { principal }: Question, generous: boolean): Decision {
     let unsure: Decision | undefined;
-    for (const { rule, when } of this.leftFor(question, facts)) {
+    for (const { rule, when } of left) {
       const value = isCondition(when) ? when.evaluate(facts) : when;
       if (value === false || value === 'absent') continue;
       if (value instanceof Failure) {
-        this.failed(rule, value, question.principal);
+        this.failed(rule, value, principal);
         if (rule.effect === 'deny') return { effect: 'deny', rule };
         // A call whose need of approval is not certain is approved if a later rule allows it.
         if (rule.effect === 'approve') unsure ??= { effect: 'approve', rule };
@@ -86,22 +105,38 @@ export class Policy {
     return DENIED;
   }
 
-  private leftFor(question: Question, facts: Facts): Left['rules'] {
-    const { principal, protocol, method, subject } = question;
-    if (subject.name.length > MOST_NAME) return reduced(this.rules, facts);
-    let targets = this.left.get(principal);
-    if (!targets) {
-      targets = new Map();
-      this.left.set(principal, targets);
+  private ofCaller({ principal }: Question, facts: Facts): OfCaller {
+    let known = this.callers.get(principal);
+    if (!known) {
+      const rules = this.rules.map((rule) => ({ rule, when: rule.when as Condition | Truth }));
+      known = { rules: reduced(rules, facts, isOfCaller), targets: new Map() };
+      this.callers.set(principal, known);
     }
+    return known;
+  }
+
+  private leftFor(question: Question, facts: Facts): Left {
+    const { protocol, method, subject } = question;
+    const { rules, targets } = this.ofCaller(question, facts);
+    if (subject.name.length > MOST_NAME) return reduced(rules, facts);
     const open = question.arguments ? '' : 'open';
     const key = `${open} ${protocol} ${method} ${subject.kind} ${subject.server} ${subject.name}`;
     const known = targets.get(key);
     if (known && known.definition === subject.definition) return known.rules;
     if (targets.size >= MOST_TARGETS) targets.clear();
-    const rules = reduced(this.rules, facts);
-    targets.set(key, { definition: subject.definition, rules });
-    return rules;
+    const left = reduced(rules, facts);
+    targets.set(key, { definition: subject.definition, rules: left });
+    return left;
+  }
+
+  private factsOf(question: Question): Facts {
+    const { kind, server, name, definition } = question.subject;
+    if (kind !== 'tool' || !definition) return new Facts(question);
+    const known = this.tools.get(definition);
+    if (known && known.name === name && known.server === server) return new Facts(question, known.values);
+    const made: OfTool = { server, name, values: new Map() };
+    this.tools.set(definition, made);
+    return new Facts(question, made.values);
   }
 
   /**
@@ -137,10 +172,10 @@ export class Policy {
 const isCondition = (when: Condition | Truth): when is Condition =>
   typeof when === 'object' && !(when instanceof Failure);
 
-function reduced(rules: readonly Rule[], facts: Facts): Left['rules'] {
+function reduced(rules: Left, facts: Facts, settled?: (name: VariableName) => boolean): Left {
   const left: { rule: Rule; when: Condition | Truth }[] = [];
-  for (const rule of rules) {
-    const when = rule.when.reduced(facts);
+  for (const { rule, when: before } of rules) {
+    const when = isCondition(before) ? before.reduced(facts, settled) : before;
     if (when === false || when === 'absent') continue;
     left.push({ rule, when });
     if (when === true) break;

@@ -81,7 +81,10 @@ export class Facts implements KnownVariables, Values {
   [name: string]: unknown;
   readonly values: Values = this;
 
-  constructor(private readonly question: Question) {}
+  constructor(
+    private readonly question: Question,
+    readonly ofTool?: Map<object, unknown>,
+  ) {}
 
   readonly state = (name: VariableName): State => {
     const { subject, method, protocol } = this.question;

@@ -130,6 +130,14 @@ const BY_NAME: ReadonlyMap<string, Variable> = new Map(VARIABLES.map((variable) 
 /** Whether the variable has the same value for every call of a caller to a target. */
 export const isFixed = (name: VariableName): boolean => BY_NAME.get(name)?.from !== 'call';
 
+/** Whether the variable has the same value for every call of a caller, whatever the target. */
+export const isOfCaller = (name: VariableName): boolean => BY_NAME.get(name)?.from === 'caller';
+
+const OF_TOOL: ReadonlySet<VariableName> = new Set(['server', 'tool', 'annotations', 'mcp.server', 'mcp.tool']);
+
+/** Whether the variable has the same value for every caller of a tool. */
+export const isOfTool = (name: VariableName): boolean => OF_TOOL.has(name);
+
 /** The variables of a name without field: itself, or all fields of that object. */
 export const variablesBelow = (name: string): VariableName[] =>
   VARIABLES.filter((variable) => variable.name === name || variable.name.startsWith(`${name}.`)).map(
