@@ -17,10 +17,13 @@ const OWN_SCRIPTS: Readonly<Record<string, readonly string[]>> = {
     ...['approval', 'get-stream', 'health', 'resume', 'sessions'].map((name) => `test/cluster/${name}.test.ts`),
     'test/a2a/restart.test.ts',
   ],
-  // Assessments of genuine programs, which start hundreds of processes, and of an installed third-party server.
-  'test:assess': ['test/assess/genuine-programs.test.ts'],
-  // The official suite against its own fixtures, without a gateway.
-  'test:conformance': ['test/conformance/fixtures.test.ts'],
+  // Assessments of genuine programs, which start hundreds of processes, of an installed third-party server, and of hostile
+  // ones.
+  'test:assess': ['genuine-programs', 'genuine-web', 'hostile'].map((name) => `test/assess/${name}.test.ts`),
+  // The official suite for clients and authorization, and against its own fixtures, without a gateway.
+  'test:conformance': ['auth', 'authorization-server', 'client', 'fixtures'].map(
+    (name) => `test/conformance/${name}.test.ts`,
+  ),
   // Requirements about pairs of revisions.
   'test:eras': ['test/eras/rows-*.test.ts'],
   // The package, and a clone, installed into an empty folder.

@@ -66,28 +66,35 @@ afterAll(async () => {
   rmSync(folder, { recursive: true });
 });
 
-async function call(server: object, options: GatewayOptions = {}): Promise<string> {
-  const gateway = await startGateway({ servers: { it: server }, log: { level: 'warn' } }, options);
+/** What the tool of each server answers through one gateway. */
+async function callEach<Name extends string>(
+  servers: Record<Name, object>,
+  options: GatewayOptions = {},
+): Promise<Record<Name, string>> {
+  const gateway = await startGateway({ servers, log: { level: 'warn' } }, options);
   try {
-    const reply = await modernCall(`${gateway.url}/mcp`, 'it__who', {});
-    return reply.json.result ? textOf(reply.json) : JSON.stringify(reply.json.error);
+    const answers = Object.keys(servers).map(async (name) => {
+      const reply = await modernCall(`${gateway.url}/mcp`, `${name}__who`, {});
+      return [name, reply.json.result ? textOf(reply.json) : JSON.stringify(reply.json.error)];
+    });
+    return Object.fromEntries(await Promise.all(answers)) as Record<Name, string>;
   } finally {
     await gateway.close();
   }
 }
 const tunnelled = (): number => proxy.log().match(/CONNECT 127\.0\.0\.1/g)?.length ?? 0;
 
-describe('a forward proxy', () => {
-  it('is used for an http server where configured', async () => {
-    expect(await call({ url: plain, proxy: proxy.url })).toMatch(/^nobody via 1\.1 /);
-    expect(await call({ url: plain })).toBe('nobody via nothing');
-  });
+const PROXIED = expect.stringMatching(/^nobody via 1\.1 /);
 
-  it('opens a tunnel to an https server', async () => {
+describe('a forward proxy', () => {
+  it('is used for an http server where configured, and opens a tunnel to an https server', async () => {
     const before = tunnelled();
-    expect(await call({ url: secure, proxy: proxy.url, tls: { ca: file('ca.pem', authority.cert) } })).toBe(
-      'nobody via nothing',
-    );
+    const answers = await callEach({
+      proxied: { url: plain, proxy: proxy.url },
+      direct: { url: plain },
+      tunnel: { url: secure, proxy: proxy.url, tls: { ca: file('ca.pem', authority.cert) } },
+    });
+    expect(answers).toEqual({ proxied: PROXIED, direct: 'nobody via nothing', tunnel: 'nobody via nothing' });
     expect(tunnelled()).toBeGreaterThan(before);
   });
 
@@ -95,27 +102,38 @@ describe('a forward proxy', () => {
     ['HTTP_PROXY', 'NO_PROXY'],
     ['http_proxy', 'no_proxy'],
   ])('comes from %s, unless %s names the server', async (name, exempt) => {
-    expect(await call({ url: plain }, { env: { [name]: proxy.url } })).toMatch(/^nobody via 1\.1 /);
-    const env = { [name]: proxy.url, [exempt]: 'localhost,127.0.0.1' };
-    expect(await call({ url: plain }, { env })).toBe('nobody via nothing');
-    expect(await call({ url: plain, proxy: 'none' }, { env: { [name]: proxy.url } })).toBe('nobody via nothing');
+    const env = { [name]: proxy.url };
+    expect(await callEach({ it: { url: plain }, none: { url: plain, proxy: 'none' } }, { env })).toEqual({
+      it: PROXIED,
+      none: 'nobody via nothing',
+    });
+    const exempted = { env: { ...env, [exempt]: 'localhost,127.0.0.1' } };
+    expect(await callEach({ it: { url: plain } }, exempted)).toEqual({ it: 'nobody via nothing' });
   });
 
   it('comes from HTTPS_PROXY for https', async () => {
     const before = tunnelled();
     const env = { HTTPS_PROXY: proxy.url };
-    expect(await call({ url: secure, tls: { ca: authority.cert } }, { env })).toBe('nobody via nothing');
+    const servers = { https: { url: secure, tls: { ca: authority.cert } }, http: { url: plain } };
+    expect(await callEach(servers, { env })).toEqual({ https: 'nobody via nothing', http: 'nobody via nothing' });
     expect(tunnelled()).toBeGreaterThan(before);
-    expect(await call({ url: plain }, { env })).toBe('nobody via nothing');
   });
 
   it('may require credentials', async () => {
     const strict = await startTinyproxy({ user: 'ada', password: 'secret' });
     try {
       const url = `http://ada:secret@127.0.0.1:${strict.port}`;
-      expect(await call({ url: plain, proxy: url })).toMatch(/^nobody via 1\.1 /);
-      expect(await call({ url: secure, proxy: url, tls: { ca: authority.cert } })).toBe('nobody via nothing');
-      expect(await call({ url: secure, proxy: strict.url, tls: { ca: authority.cert } })).toMatch(/407|PROXY/);
+      const tls = { ca: authority.cert };
+      const answers = await callEach({
+        http: { url: plain, proxy: url },
+        https: { url: secure, proxy: url, tls },
+        anonymous: { url: secure, proxy: strict.url, tls },
+      });
+      expect(answers).toEqual({
+        http: PROXIED,
+        https: 'nobody via nothing',
+        anonymous: expect.stringMatching(/407|PROXY/),
+      });
     } finally {
       await strict.stop();
     }
@@ -123,21 +141,28 @@ describe('a forward proxy', () => {
 });
 
 describe('a server that requires a client certificate of a private authority', () => {
-  it('is reached with such a certificate, in files or in the configuration', async () => {
+  it('is reached with such a certificate, in files or in the configuration, and through a proxy', async () => {
     const ada = authority.sign('ada');
     const tls = { ca: file('ca.pem', authority.cert), cert: file('ada.pem', ada.cert), key: file('ada.key', ada.key) };
-    expect(await call({ url: guarded, tls })).toBe('ada via nothing');
-    expect(await call({ url: guarded, tls: { ca: authority.cert, ...ada } })).toBe('ada via nothing');
+    const inline = { ca: authority.cert, ...ada };
+    const answers = await callEach({
+      files: { url: guarded, tls },
+      inline: { url: guarded, tls: inline },
+      proxied: { url: guarded, tls: inline, proxy: proxy.url },
+    });
+    expect(answers).toEqual({ files: 'ada via nothing', inline: 'ada via nothing', proxied: 'ada via nothing' });
   });
 
   it('is not reached without a certificate, or with one of another authority', async () => {
-    expect(await call({ url: guarded, tls: { ca: authority.cert } })).toMatch(/upstream_/);
-    expect(await call({ url: guarded, tls: { ca: authority.cert, ...stranger.sign('eve') } })).toMatch(/upstream_/);
-    expect(await call({ url: guarded })).toMatch(/upstream_unavailable/);
-  });
-
-  it('is reached through the proxy too', async () => {
-    const tls = { ca: authority.cert, ...authority.sign('ada') };
-    expect(await call({ url: guarded, tls, proxy: proxy.url })).toBe('ada via nothing');
+    const answers = await callEach({
+      nobody: { url: guarded, tls: { ca: authority.cert } },
+      stranger: { url: guarded, tls: { ca: authority.cert, ...stranger.sign('eve') } },
+      distrusting: { url: guarded },
+    });
+    expect(answers).toEqual({
+      nobody: expect.stringMatching(/upstream_/),
+      stranger: expect.stringMatching(/upstream_/),
+      distrusting: expect.stringMatching(/upstream_unavailable/),
+    });
   });
 });

@@ -4,8 +4,8 @@ import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import { type PostgresService, type Service, startPostgres, startRedis } from '../../test/support/services.js';
-import { type AppendOptions, isStateError, openState, type State } from './index.js';
+import { type AppendOptions, isStateError, openState, type State } from '../../src/state/index.js';
+import { type PostgresService, type Service, startPostgres, startRedis } from '../support/services.js';
 
 const LEASE_MS = 3_000;
 const RENEW_MS = 500;
