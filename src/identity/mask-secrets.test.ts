@@ -26,6 +26,28 @@ describe('hideTokens', () => {
   });
 });
 
+/** The processor time of the shortest of three runs, in milliseconds. */
+function timeOf(text: string): number {
+  let shortest = Number.POSITIVE_INFINITY;
+  for (let turn = 0; turn < 3; turn++) {
+    const before = process.cpuUsage();
+    hideTokens(text);
+    const { user, system } = process.cpuUsage(before);
+    shortest = Math.min(shortest, (user + system) / 1_000);
+  }
+  return shortest;
+}
+
+test.each(['eyJ-', 'eyJaaaaaaaa.', 'sk-', '://', 'token', 'Bearer ', '?a', '1 ', 'a.a.a.a@', 'Zm9v', ' '])(
+  'the time for texts of %j is linear in their length',
+  (unit) => {
+    const text = (length: number): string => `key ${unit.repeat(length / unit.length)}!`;
+    timeOf(text(1_000));
+    // Four times the text; a quadratic pattern takes sixteen times as long. Short times say nothing.
+    expect(timeOf(text(48_000)) / Math.max(2, timeOf(text(12_000)))).toBeLessThan(9);
+  },
+);
+
 test('environment values are hidden by their name or their form; words and paths are not', () => {
   const env = {
     API_KEY: 'short1',
