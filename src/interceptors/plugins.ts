@@ -101,6 +101,10 @@ function involved({ hooks, scope, plugin }: ActivePlugin, context: CallContext):
   return (hooks.size > 1 || !hooks.has('onList') || method === 'ListTasks') && scope.covers(method, target);
 }
 
+/** Whether the request itself is in the scope of the plugin. A list may be outside of it while some of its items are not. */
+const covers = ({ plugin, scope }: ActivePlugin, context: CallContext): boolean =>
+  ownsResource(plugin.resourceScheme, context) || scope.covers(context.method, context.target);
+
 function ownsResource(scheme: string | undefined, context: CallContext): boolean {
   if (scheme === undefined || context.protocol !== 'mcp' || context.method !== 'resources/read') return false;
   const uri = context.call.params.get('uri');
@@ -119,7 +123,7 @@ async function requested(plugins: readonly ActivePlugin[], given: CallView): Pro
   let view = given;
   let { context } = given;
   for (const each of plugins) {
-    if (!each.hooks.has('onRequest') || !involved(each, given.context)) continue;
+    if (!each.hooks.has('onRequest') || !covers(each, given.context)) continue;
     const decided = await each.run(
       'onRequest',
       view,

@@ -70,6 +70,59 @@ describe('redaction', () => {
   });
 
   it.each([
+    ['long local part', `${'a'.repeat(100)}@example.com x`, '[redacted:email] x'],
+    ['many labels', 'a@a.b.c.d.e.f.g.h.i.j.example.com x', '[redacted:email] x'],
+    ['international address', 'jörg@exämple.de', '[redacted:email]'],
+    ['address in a URL', '/x?mail=ada%40example.com&y', '/x?mail=[redacted:email]&y'],
+    ['escaped address', '{"mail":"ada\\u0040example.com"}', '{"mail":"[redacted:email]"}'],
+    ['address in HTML', 'ada&#64;example.com ada&#x40;example.com', '[redacted:email] [redacted:email]'],
+    ['full-width letters', 'ａｄａ＠ｅｘａｍｐｌｅ．ｃｏｍ', '[redacted:email]'],
+    ['invisible characters', 'ad\u200ba@exam\u00adple.com', '[redacted:email]'],
+    ['card after other digits', 'order 12 4111 1111 1111 1111 of 3', 'order 12 [redacted:credit-card] of 3'],
+    ['card before other digits', '4111111111111111 12/29 123', '[redacted:credit-card] 12/29 123'],
+    ['card with dots', '4111.1111.1111.1111', '[redacted:credit-card]'],
+    ['card beside underscores', 'card_4111111111111111_', 'card_[redacted:credit-card]_'],
+    ['card with other spaces', '4111\u00a01111\u20091111\u202f1111', '[redacted:credit-card]'],
+    ['card with dashes', '4111\u20131111\u20131111\u20131111', '[redacted:credit-card]'],
+    ['Arabic digits', '٤١١١١١١١١١١١١١١١', '[redacted:credit-card]'],
+    ['phone before letters', 'call +14155552671x12', 'call [redacted:phone]x12'],
+    ['phone in a URL', 'tel=%2B14155552671&x', 'tel=[redacted:phone]&x'],
+    ['social security number beside letters', 'ssn078-05-1120x', 'ssn[redacted:ssn]x'],
+    ['account in small letters', 'gb82 west 1234 5698 7654 32', '[redacted:iban]'],
+    ['account before words', 'ES91 2100 0418 4502 0005 1332 PAID 2024', '[redacted:iban] PAID 2024'],
+    ['long secret', `sk-${'a1'.repeat(300)} x`, '[redacted:secret] x'],
+    ['long password', `{"password":"${'a1'.repeat(300)}","n":1}`, '{"password":"[redacted:secret]","n":1}'],
+    ['password with a quotation mark', '{"password":"ab\\"cd","n":1}', '{"password":"[redacted:secret]","n":1}'],
+    ['password with an apostrophe', '{"password":"it\'s me","n":1}', '{"password":"[redacted:secret]","n":1}'],
+    [
+      'password with a quotation mark in quoted JSON',
+      '{"x":"{\\"password\\":\\"ab\\\\\\"cd\\",\\"n\\":1}"}',
+      '{"x":"{\\"password\\":\\"[redacted:secret]\\",\\"n\\":1}"}',
+    ],
+    [
+      'password in JSON that is quoted twice',
+      JSON.stringify(JSON.stringify(JSON.stringify({ password: 'a"b\\', n: 1 }))),
+      JSON.stringify(JSON.stringify(JSON.stringify({ password: '[redacted:secret]', n: 1 }))),
+    ],
+    ['password with an @ in a URL', 'amqp://ada:p@ssw@rd@db/x', 'amqp://[redacted:secret]@db/x'],
+    ['user in a URL before an address', '{"u":"http://h:80","m":"@x"}', '{"u":"http://h:80","m":"@x"}'],
+    [
+      'password in XML',
+      '<db:password a="1">hunter2</db:password>',
+      '<db:password a="1">[redacted:secret]</db:password>',
+    ],
+    ['cookie', 'Set-Cookie: sid=abc; Path=/\nx', 'Set-Cookie: [redacted:secret]\nx'],
+    ['other authorization', 'Authorization: token a1b2c3d4e5', 'Authorization: [redacted:secret]'],
+    ['numbered name', 'password1 = "hunter2"', 'password1 = "[redacted:secret]"'],
+    ['token after a dash', 'token-eyJhbGciOiJIUzI1NiJ9.eyJzdWIiOiIxMjMifQ.c2ln', 'token-[redacted:secret]'],
+  ])('%s', async (_, text, expected) => {
+    expect(await redact(text)).toBe(expected);
+  });
+
+  it.each([
+    'Basic understanding of basic knowledge',
+    '2021 2022 2023 2024 2025 2026',
+    'ａｄａ wrote ‘５ words’\u200d🧑\u200d🚀',
     'at 1763495905129',
     '{"nextPageToken":"abc"}',
     '4111 1111 1111 1112',
@@ -87,7 +140,7 @@ describe('redaction', () => {
 
   it('redacts structured content and events, and leaves binary data and addresses alone', async () => {
     const mail = 'ada@example.com';
-    const blob = Buffer.from(mail).toString('base64');
+    const blob = Buffer.from(`\x89PNG\xff${mail}`, 'latin1').toString('base64');
     const result = {
       content: [
         { type: 'image', data: '4111111111111111', mimeType: 'image/png' },
@@ -167,25 +220,136 @@ describe('redaction', () => {
       expect(JSON.stringify(await shown(plugin, result as never, callOf({ protocol })))).not.toContain(mail);
   });
 
+  it('finds secrets of any length', async () => {
+    const long = 'a1'.repeat(3_000_000);
+    for (const start of ['password=', 'Bearer ', 'sk-', '{"password":"'])
+      expect((await redact(`${start}${long}`)).length, start).toBeLessThan(40);
+  });
+
+  it('looks into text in base64, and into no other file', async () => {
+    const base64 = (text: string): string => Buffer.from(text).toString('base64');
+    const [blob, hidden] = [base64('to ada@example.com ü'), base64('to [redacted:email] ü')];
+    const file = (data: string): JsonObject => ({
+      content: [
+        { type: 'resource', resource: { uri: 'x:y', mimeType: 'application/octet-stream', blob: data } },
+        { type: 'image', mimeType: 'image/svg+xml', data },
+      ],
+    });
+    expect(await shown(plugin, file(blob))).toEqual(file(hidden));
+    const part = (raw: string) => ({ message: { messageId: 'm', parts: [{ raw, mediaType: 'text/plain' }] } });
+    expect(await shown(plugin, part(blob), callOf({ protocol: 'a2a' }))).toEqual(part(hidden));
+    expect(await shown(plugin, file('ada@example.com'))).toEqual(file('[redacted:email]'));
+  });
+
+  it('redacts lists, pairs and numbers of secrets, and what is nested deeper than it looks', async () => {
+    let deep: JsonObject = { mail: 'ada@example.com' };
+    for (let level = 0; level < 300; level++) deep = { deep };
+    const given = {
+      ...{ passwords: ['a', 'b'], password: 123_456, tokens: 12, secrets: [] },
+      env: [
+        { name: 'DB_PASSWORD', value: 'abc' },
+        { key: 'USER', value: 'ada' },
+      ],
+      headers: { Authorization: 'abc', 'Set-Cookie': 'abc' },
+      deep,
+    };
+    const secret = '[redacted:secret]';
+    const { structuredContent } = await shown(plugin, { content: [], structuredContent: given });
+    expect(structuredContent).toMatchObject({
+      ...{ passwords: [secret, secret], password: secret, tokens: 12, secrets: [] },
+      env: [
+        { name: 'DB_PASSWORD', value: secret },
+        { key: 'USER', value: 'ada' },
+      ],
+      headers: { Authorization: secret, 'Set-Cookie': secret },
+    });
+    expect(JSON.stringify(structuredContent)).not.toContain('ada@example.com');
+  });
+
+  it('keeps every member, also if its name looks like one that the redaction made', async () => {
+    const given = { 'a@example.com': 1, 'b@example.com': 2, '[redacted:email] 2': 3, '[redacted:email]': 4 };
+    const { structuredContent } = await shown(plugin, { content: [], structuredContent: given });
+    expect(Object.values(structuredContent as JsonObject)).toEqual([1, 2, 3, 4]);
+  });
+
+  it('redacts the texts of lists, and leaves what a client has to send', async () => {
+    const mail = 'ada@example.com';
+    const tool = {
+      name: `s__${mail}`,
+      description: `ask ${mail}`,
+      inputSchema: {
+        properties: { [mail]: { description: mail, enum: [mail], default: mail }, password: { type: 'string' } },
+        required: [mail],
+      },
+      _meta: { owner: mail },
+    };
+    const hidden = '[redacted:email]';
+    const items: ListItem[] = [{ server: 's', name: mail, item: tool }];
+    expect((await plugin.onList?.(callOf({ method: 'tools/list' }), items))?.items[0]?.item).toEqual({
+      name: `s__${mail}`,
+      description: `ask ${hidden}`,
+      inputSchema: {
+        properties: { [mail]: { description: hidden, enum: [mail], default: hidden }, password: { type: 'string' } },
+        required: [mail],
+      },
+      _meta: { owner: hidden },
+    });
+    const resource = { uri: `x:${mail}`, name: 'x', description: 'plain' };
+    const same: ListItem[] = [{ server: 's', name: resource.uri, item: resource }];
+    expect(await plugin.onList?.(callOf({ method: 'resources/list' }), same)).toBeUndefined();
+  });
+
   it('takes time linear in the length of hostile texts', async () => {
-    const size = 300_000;
-    // The shortest of three: other programs use the processor too.
+    const size = 80_000;
+    // Processor time of the shortest of three: other programs use the processor too.
     const time = async (text: string): Promise<number> => {
       let shortest = Number.POSITIVE_INFINITY;
       for (let turn = 0; turn < 3; turn++) {
-        const began = performance.now();
+        const before = process.cpuUsage();
         await redact(text);
-        shortest = Math.min(shortest, performance.now() - began);
+        const { user, system } = process.cpuUsage(before);
+        shortest = Math.min(shortest, (user + system) / 1_000);
       }
       return shortest;
     };
-    for (const unit of ['a.', '1 ', '@', 'eyJ', '+1', 'AB12 ', '-----BEGIN PRIVATE KEY-----', 'token=', 'a:/']) {
-      const text = (length: number): string => unit.repeat(Math.ceil(length / unit.length));
-      await time(text(1_000));
-      const short = Math.max(5, await time(text(size / 8)));
-      // Eight times the text; a quadratic pattern takes sixty-four times as long.
-      expect((await time(text(size))) / short, unit).toBeLessThan(40);
-    }
+    const units = [
+      ...['1', '1 ', '1.', '4111 ', 'a', 'a.', 'a.a.a.a@', `${'a.'.repeat(30)}@`, 'a@a.', '@', '%40', 'a.%40', '+1'],
+      ...['AB12 ', 'DE12ABCD', 'eyJ', 'eyJ-', 'eyJaaaaaaaa.', 'Zm9v', '://a:', '://a', 'a:/', 'sk-', 'Basic a'],
+      ...[
+        'token',
+        'token=',
+        'token="',
+        'token="\\\\',
+        'token\\":\\"\\\\',
+        'password:',
+        '<',
+        '<a:token ',
+        '&#',
+        '\\u00',
+      ],
+      ...[
+        '-----BEGIN PRIVATE KEY-----',
+        '-----BEGIN ',
+        '-----END ',
+        'PRIVATE KEY',
+        'Cookie: ',
+        'a=',
+        '１',
+        '\u200b',
+        '٤',
+      ],
+      ...['Authorization: ', 'ACME-', '\u0301\u0323', '\\"'],
+    ];
+    for (const unit of units)
+      for (const [start, end] of [
+        ['', '!'],
+        ['token="', ' a@'],
+      ] as const) {
+        const text = (length: number): string => `${start}${unit.repeat(Math.ceil(length / unit.length))}${end}`;
+        // Four times the text; a quadratic pattern takes sixteen times as long. Short times say nothing.
+        const ratio = (await time(text(size))) / Math.max(4, await time(text(size / 4)));
+        expect(ratio, JSON.stringify([start, unit, end])).toBeLessThan(9);
+      }
   });
 });
 
