@@ -39,6 +39,7 @@ import type { Plugins } from './plugins.js';
 import type { Entry } from './registration-writes.js';
 import { Registrations } from './registrations.js';
 import type { Replica } from './replica.js';
+import { CARD_KEY } from './reseal-stored.js';
 
 export interface A2aRuntimeOptions {
   readonly config: Config;
@@ -294,8 +295,8 @@ function cardKeys(state: State, seal: Seal): CardKeys {
       save: async (record, rev) => (await registry.put('key', 'cards', record, rev)) !== undefined,
     },
     sealer: {
-      close: (value) => seal.close('key', 'parley', value, KEY_LIFE),
-      open: (sealed) => seal.open('key', 'parley', sealed),
+      close: (value) => seal.close(...CARD_KEY, value, KEY_LIFE),
+      open: (sealed) => seal.open(...CARD_KEY, sealed),
     },
     now: wallMs,
   });

@@ -22,6 +22,7 @@ import { exchangeWhole, HttpClient, proxyRule } from '../outbound/http/index.js'
 import { type OAuthUser, type Registry, type State, wallMs } from '../state/index.js';
 import type { Log } from '../telemetry/log.js';
 import { ClientDocuments } from './client-documents.js';
+import { SIGNING_KEY } from './reseal-stored.js';
 
 /** The issuer in the keys of users, whatever the URL of the gateway is. */
 const OWN_USERS = 'users';
@@ -190,8 +191,8 @@ export function signingKeys(state: State, seal: Seal): SigningKeys {
       },
       save: async (record, rev) => (await registry.put('key', 'oauth', record, rev)) !== undefined,
     },
-    close: (value) => seal.close('key', 'oauth', value, KEY_LIFE),
-    open: (sealed) => seal.open('key', 'oauth', sealed),
+    close: (value) => seal.close(...SIGNING_KEY, value, KEY_LIFE),
+    open: (sealed) => seal.open(...SIGNING_KEY, sealed),
     keep: 2 * DAY,
     now: wallMs,
   });

@@ -1,9 +1,11 @@
 /** `parley vault`: lists, encrypts again and removes the secrets for upstreams. Never returns a secret. */
 import type { Config } from '../config/schema.js';
 import type { AuditActor, GivenChange } from '../core/audit-trail.js';
+import { Seal } from '../core/seal.js';
 import { GATEWAY_OWNER } from '../identity/vault/vault.js';
-import type { State, VaultRow } from '../state/index.js';
+import { type State, type VaultRow, wallMs } from '../state/index.js';
 import { withCommandStorage } from './command-storage.js';
+import { resealStored } from './reseal-stored.js';
 
 export interface VaultFilter {
   readonly caller?: string | undefined;
@@ -31,7 +33,7 @@ export interface Rotated {
   readonly failed: number;
 }
 
-/** Encrypts all secrets and all registered servers and agents under the first key of `state.keys`. */
+/** Encrypts everything that is stored encrypted under the first key of `state.keys`. */
 export function rotateSecrets(config: Config): Promise<Rotated> {
   return withCommandStorage(config, ({ state, audit, by }) =>
     audit.change(
@@ -49,6 +51,9 @@ async function rotated(state: State): Promise<Rotated> {
     result.rewritten += rewritten;
     result.failed += failed;
   }
+  const { rewritten, failed } = await resealStored(state, new Seal(state.keyring, wallMs));
+  result.rewritten += rewritten;
+  result.failed += failed;
   for (let after = ''; ; ) {
     const batch = await state.vault.rotate(after, BATCH);
     result.rewritten += batch.rewritten;

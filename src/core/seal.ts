@@ -45,45 +45,58 @@ export class Seal {
 
   /** `value` is any JSON value; `ttl` is in milliseconds. */
   close(purpose: Purpose, principal: string, value: unknown, ttl: number): string {
+    return this.encrypted(purpose, principal, JSON.stringify([this.now() + ttl, value]));
+  }
+
+  /** Throws `SealBroken` if the value was not sealed for this purpose and principal, or has expired. */
+  open(purpose: Purpose, principal: string, sealed: string): unknown {
+    const [expires, value] = JSON.parse(this.decrypted(purpose, principal, sealed).text) as [number, unknown];
+    if (expires < this.now()) throw new SealBroken('expired');
+    return value;
+  }
+
+  /**
+   * A stored value under the present key, with its expiry; undefined if it is under that key already. Throws
+   * `SealBroken` if it cannot be opened.
+   */
+  reseal(purpose: Purpose, principal: string, sealed: string): string | undefined {
+    const { text, keyId } = this.decrypted(purpose, principal, sealed);
+    return keyId === this.keyring.active.id ? undefined : this.encrypted(purpose, principal, text);
+  }
+
+  private encrypted(purpose: Purpose, principal: string, text: string): string {
     const { id, key } = this.keyring.active;
     const iv = randomBytes(IV_BYTES);
     const cipher = createCipheriv(ALGORITHM, key, iv);
     cipher.setAAD(binding(purpose, principal));
-    const text = Buffer.from(JSON.stringify([this.now() + ttl, value]));
-    const body = Buffer.concat([cipher.update(text), cipher.final()]);
+    const body = Buffer.concat([cipher.update(Buffer.from(text)), cipher.final()]);
     const kid = Buffer.from(id);
     return Buffer.concat([Buffer.from([VERSION, kid.length]), kid, iv, body, cipher.getAuthTag()]).toString(
       'base64url',
     );
   }
 
-  /** Throws `SealBroken` if the value was not sealed for this purpose and principal, or has expired. */
-  open(purpose: Purpose, principal: string, sealed: string): unknown {
+  private decrypted(purpose: Purpose, principal: string, sealed: string): { text: string; keyId: string } {
     const bytes = Buffer.from(sealed, 'base64url');
     // The base64url decoder ignores stray characters. Values for single use must have exactly one spelling.
     if (bytes.toString('base64url') !== sealed) throw new SealBroken('forged');
     const kidLength = bytes[1] ?? 0;
     const ivAt = 2 + kidLength;
     if (bytes[0] !== VERSION || bytes.length < ivAt + IV_BYTES + TAG_BYTES) throw new SealBroken('forged');
-    const key = this.keyring.find(bytes.toString('utf8', 2, ivAt));
+    const keyId = bytes.toString('utf8', 2, ivAt);
+    const key = this.keyring.find(keyId);
     if (!key) throw new SealBroken('forged');
-    let text: string;
     try {
       const decipher = createDecipheriv(ALGORITHM, key, bytes.subarray(ivAt, ivAt + IV_BYTES), {
         authTagLength: TAG_BYTES,
       });
       decipher.setAAD(binding(purpose, principal));
       decipher.setAuthTag(bytes.subarray(bytes.length - TAG_BYTES));
-      text = Buffer.concat([
-        decipher.update(bytes.subarray(ivAt + IV_BYTES, bytes.length - TAG_BYTES)),
-        decipher.final(),
-      ]).toString('utf8');
+      const body = decipher.update(bytes.subarray(ivAt + IV_BYTES, bytes.length - TAG_BYTES));
+      return { text: Buffer.concat([body, decipher.final()]).toString('utf8'), keyId };
     } catch {
       throw new SealBroken('forged');
     }
-    const [expires, value] = JSON.parse(text) as [number, unknown];
-    if (expires < this.now()) throw new SealBroken('expired');
-    return value;
   }
 }
 

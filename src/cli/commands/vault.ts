@@ -38,9 +38,9 @@ export const VAULT_ROTATE: Command = {
   summary: 'Encrypt all stored secrets under the first key of state.keys.',
   details:
     'Put a new key first in state.keys on every replica, keep the old keys after it, and restart. Replicas read secrets\n' +
-    'under all of these keys. This command then encrypts all credentials, registered servers and agents under the new\n' +
-    'key; the gateways keep running. After that the old keys can be removed. The exit code is 1 if a secret could not\n' +
-    'be read: then a key is missing.',
+    'under all of these keys. This command then encrypts all credentials, registered servers and agents, and the\n' +
+    'records of the built-in authorization server under the new key; the gateways keep running. After that the old keys\n' +
+    'can be removed. The exit code is 1 if a secret could not be read: then a key is missing.',
   flags: [CONFIG, JSON_OUTPUT, HELP],
   examples: ['parley vault rotate', 'parley vault rotate --config parley.yaml --json'],
   run: async (line) => {

@@ -16,6 +16,8 @@ export interface OAuthRecord {
   readonly expiresAt: number;
 }
 
+export type SealedOAuthRecord = Pick<OAuthRecord, 'model' | 'id' | 'sealed'>;
+
 export interface StoredOAuthRecord {
   readonly id: string;
   readonly sealed: string;
@@ -111,6 +113,19 @@ export class OAuthRecords implements Expiring {
          (SELECT id FROM oauth_records WHERE model = $1 ORDER BY expires_at LIMIT CAST($2 AS INTEGER))`,
       [model, count],
     );
+  }
+
+  /** Records of all kinds that have not expired, in the order of their kinds and ids, after the given one. */
+  async page(after: Pick<OAuthRecord, 'model' | 'id'>, limit: number): Promise<SealedOAuthRecord[]> {
+    const sql = `SELECT model, id, sealed FROM oauth_records
+      WHERE expires_at > $3 AND (model > $1 OR (model = $1 AND id > $2)) ORDER BY model, id LIMIT $4`;
+    return this.#db.q<SealedOAuthRecord>(sql, [after.model, after.id, wallMs(), limit]);
+  }
+
+  /** Replaces the encrypted content of a record that nobody changed since. Returns false otherwise. */
+  async reseal({ model, id, sealed }: SealedOAuthRecord, next: string): Promise<boolean> {
+    const sql = 'UPDATE oauth_records SET sealed = $4 WHERE model = $1 AND id = $2 AND sealed = $3 RETURNING id';
+    return (await this.#db.q(sql, [model, id, sealed, next])).length > 0;
   }
 
   async count(model: string): Promise<number> {
