@@ -58,9 +58,11 @@ async function findCard(
   places: readonly string[],
   atRoot: boolean,
 ): Promise<Reply | undefined> {
-  const base = http.url.pathname.replace(/\/$/, '');
-  const own = /agent(-card)?\.json$/.test(base) ? [base] : [];
-  for (const path of [...own, ...places.map((each) => `${base}${each}`), ...(atRoot ? places : [])]) {
+  const { pathname } = http.url;
+  // The URL may be that of a card. Other versions may have theirs beside it.
+  const own = /agent(-card)?\.json$/.test(pathname) ? [pathname] : [];
+  const base = pathname.replace(/\/(\.well-known\/agent(-card)?\.json)?$/, '');
+  for (const path of [...places.map((each) => `${base}${each}`), ...own, ...(atRoot ? places : [])]) {
     const headers = { Accept: 'application/json', ...(versions.includes('1.0') && { 'A2A-Version': '1.0' }) };
     const reply = await http.send({ method: 'GET', url: new URL(path, http.url), headers });
     if (reply.status === undefined) return undefined;

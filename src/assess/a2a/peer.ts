@@ -226,6 +226,7 @@ export class A2aPeer {
       secrets,
     );
     const { status, ended } = received;
+    const late = status === 'DEADLINE_EXCEEDED';
     const error = { status, message: received.message, details: received.details };
     const ok = status === 'OK' && failure === undefined;
     const whole = {
@@ -233,7 +234,8 @@ export class A2aPeer {
       messages: ok ? messages : [...messages, { error }],
       stream: method.streams && messages.length > 0,
       ended,
-      failure: failure ?? (status === 'DEADLINE_EXCEEDED' ? 'no complete answer in time' : undefined),
+      failure: failure ?? (late ? 'no complete answer in time' : undefined),
+      late,
       milliseconds: Math.round(performance.now() - started),
     };
     const reply = replyOf('', sent, whole, evidence);

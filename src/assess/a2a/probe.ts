@@ -55,6 +55,23 @@ export function refused(answer: A2aReply, code: number, { binding, modern }: A2a
   return expect(right, `expected the error ${code}, ${said(answer)}`, answer);
 }
 
+const SLOW = 'the agent works longer than an answer may take';
+
+/** Whether nothing came back in time. Agents work long on messages, which is no violation. */
+export const isSlow = ({ reply, code }: A2aReply): boolean =>
+  reply.late === true && code === undefined && reply.messages.every((each) => asObject(each)['error'] !== undefined);
+
+/** Like `refused`, for messages that the agent may work on. */
+export const refusedMessage = (answer: A2aReply, code: number, peer: A2aPeer): Verdict =>
+  isSlow(answer) ? skip(SLOW) : refused(answer, code, peer);
+
+/** Sends a message with a body of its own, and expects an error. */
+export const messageRefused = (code: number, body: (peer: A2aPeer) => Json): A2aProbe =>
+  whenActive(async ({ peer }) => refusedMessage(await peer.call('send', { body: body(peer) }), code, peer));
+
+/** A verdict about the answer to a message, if there is one in time. */
+export const unlessSlow = (answer: A2aReply, judge: () => Verdict): Verdict => (isSlow(answer) ? skip(SLOW) : judge());
+
 /** Whether the agent refused a request with any error, and did not break. */
 export function isRefusal({ code, grpc, reply }: A2aReply): boolean {
   if (grpc !== undefined) return code !== undefined || !BROKEN.has(grpc);
@@ -137,6 +154,7 @@ export const withStream = (judge: (answer: A2aReply, events: Json[], surface: A2
     if (capabilities(surface)['streaming'] !== true) return skip('the agent does not stream');
     const { peer } = surface;
     const answer = await surface.once('stream', () => peer.call('stream', { body: peer.message() }));
+    if (isSlow(answer)) return skip(SLOW);
     if (!answer.reply.stream) return fail(`expected an event stream, ${said(answer)}`, answer);
     return judge(answer, eventsOf(peer, answer.reply), surface);
   });

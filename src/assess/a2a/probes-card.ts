@@ -12,6 +12,7 @@ import {
   capabilities,
   type Probes,
   refused,
+  refusedMessage,
   said,
   sameAnswer,
   UNKNOWN,
@@ -160,7 +161,7 @@ export const CARD_PROBES: Probes = {
   requiredExtension: whenActive(async ({ peer }) => {
     if (requiredExtensions(peer.card).length === 0) return skip('the card requires no extension');
     const answer = await peer.call('send', { body: peer.message() }, { headers: { 'A2A-Extensions': undefined } });
-    return refused(answer, -32008, peer);
+    return refusedMessage(answer, -32008, peer);
   }),
   otherExtensionVersion: async ({ peer }) => {
     const declared = asList(asObject(peer.card['capabilities'])['extensions']).map((each) => asObject(each)['uri']);

@@ -11,15 +11,18 @@ import {
   isRefusal,
   isWaiting,
   messageOf,
+  messageRefused,
   type Probes,
   refusal,
   refused,
+  refusedMessage,
   said,
   sameAnswer,
   sent,
   taskOf,
   UNKNOWN,
   unknownTask,
+  unlessSlow,
   whenActive,
   withEndedTask,
   withRunningTask,
@@ -41,7 +44,7 @@ export const TASK_PROBES: Probes = {
   sendMessage: whenActive(async (surface) => {
     const answer = await sent(surface);
     const right = taskOf(surface, answer) !== undefined || messageOf(surface, answer) !== undefined;
-    return expect(right, `neither a task nor a message: ${said(answer)}`, answer);
+    return unlessSlow(answer, () => expect(right, `neither a task nor a message: ${said(answer)}`, answer));
   }),
   taskFields: withTask((task, { peer }, answer) => {
     const named = peer.version === '0.2' || peer.version === '0.3' ? ['id', 'contextId'] : ['id'];
@@ -58,7 +61,9 @@ export const TASK_PROBES: Probes = {
   otherContext: withTask(async ({ id, contextId }, { peer }) => {
     const more = { taskId: id, contextId: `${String(contextId)}-parley` };
     const answer = await peer.call('send', { body: peer.message({ more }) });
-    return expect(isRefusal(answer), `a message with the context of no task ${said(answer)}`, answer);
+    return unlessSlow(answer, () =>
+      expect(isRefusal(answer), `a message with the context of no task ${said(answer)}`, answer),
+    );
   }),
   keptContext: whenActive(async (surface) => {
     const { peer } = surface;
@@ -66,23 +71,23 @@ export const TASK_PROBES: Probes = {
     const answer = await peer.call('send', { body: peer.message({ more: { contextId } }) });
     const given = taskOf(surface, answer) ?? messageOf(surface, answer);
     if (given === undefined)
-      return expect(isRefusal(answer), `a message with a context of the client ${said(answer)}`, answer);
+      return unlessSlow(answer, () =>
+        expect(isRefusal(answer), `a message with a context of the client ${said(answer)}`, answer),
+      );
     return expect(given['contextId'] === contextId, 'the context of the client was replaced', answer);
   }),
   terminalMessage: withEndedTask(async ({ id, contextId }, { peer }) => {
     const body = peer.message({ more: { taskId: id, contextId } });
-    return refused(await peer.call('send', { body }), -32004, peer);
+    return refusedMessage(await peer.call('send', { body }), -32004, peer);
   }),
-  unknownTaskMessage: whenActive(async ({ peer }) =>
-    refused(await peer.call('send', { body: peer.message({ more: { taskId: UNKNOWN } }) }), -32001, peer),
-  ),
+  unknownTaskMessage: messageRefused(-32001, (peer) => peer.message({ more: { taskId: UNKNOWN } })),
   contentType: whenActive(async (surface) => {
     const { peer } = surface;
     const modes = inputModes(surface);
     if (modes.length === 0 || modes.some((each) => String(each).includes('*')))
       return skip('the card does not limit the media types');
     const body = peer.message({ parts: [bytesPart(peer.version, peer.binding, UNKNOWN_TYPE)] });
-    return refused(await peer.call('send', { body }), -32005, peer);
+    return refusedMessage(await peer.call('send', { body }), -32005, peer);
   }),
   blocking: withTask((task, _, answer) =>
     expect(isEnded(task) || isWaiting(task), 'the answer came before the task ended or waited', answer),
@@ -90,7 +95,7 @@ export const TASK_PROBES: Probes = {
   returnsAtOnce: whenActive(async (surface) => {
     const answer = await begun(surface);
     const right = taskOf(surface, answer) !== undefined || messageOf(surface, answer) !== undefined;
-    return expect(right, `a message with returnImmediately ${said(answer)}`, answer);
+    return unlessSlow(answer, () => expect(right, `a message with returnImmediately ${said(answer)}`, answer));
   }),
   unknownTask: async (surface) => refused(await unknownTask(surface), -32001, surface.peer),
   getTask: withTask(async ({ id }, { peer }) => {
@@ -178,13 +183,9 @@ export const TASK_PROBES: Probes = {
     if (answer.result === undefined) return skip('the task was not found');
     return expect(asList(answer.result['history']).length <= 1, 'the history is longer than asked for', answer);
   }),
-  emptyMessage: whenActive(async ({ peer }) =>
-    refused(await peer.call('send', { body: peer.message({ parts: [] }) }), -32602, peer),
-  ),
-  messageId: whenActive(async ({ peer }) =>
-    refused(await peer.call('send', { body: peer.message({ messageId: undefined }) }), -32602, peer),
-  ),
-  noMessage: whenActive(async ({ peer }) => refused(await peer.call('send', { body: {} }), -32602, peer)),
+  emptyMessage: messageRefused(-32602, (peer) => peer.message({ parts: [] })),
+  messageId: messageRefused(-32602, (peer) => peer.message({ messageId: undefined })),
+  noMessage: messageRefused(-32602, () => ({})),
   unknownFields: sameAnswer({}, { parleyUnknown: 'x' }),
   artifacts: withTask((task, { peer }, answer) => {
     const artifacts = asList(task['artifacts']).map(asObject);

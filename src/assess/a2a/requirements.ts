@@ -137,7 +137,7 @@ export const A2A_REQUIREMENTS: readonly Requirement[] = [
   row('S-71b', 'MUST', 'A-D', RPC, ERRORS, 'notRequest', 'An object that is not a request gets -32600.', 'Answer with -32600.'),
   row('S-71c', 'MUST', 'A-D', RPC, ERRORS, 'unknownMethod', 'An unknown method gets -32601.', 'Answer with -32601.'),
   row('S-71d', 'MUST', 'A-D', RPC, ERRORS, 'ids', 'The id of a request comes back exactly.', 'Copy the id with its type.'),
-  row('S-71e', 'MUST', 'A-D', RPC, ERRORS, 'batch', 'A batch is refused with -32600.', 'Answer arrays with -32600.'),
+  row('S-71e', 'MUST', 'A-D', RPC, ERRORS, 'batch', 'A batch is refused with -32600, or answered with a list of responses.', 'Answer arrays with -32600.'),
   row('S-71f', 'MUST', 'A-D', RPC, ERRORS, 'invalidParams', 'A request for a task without an id gets -32602.', 'Answer with -32602.'),
   row('S-71g', 'MUST', 'A-D', RPC, ERRORS, 'parseErrorId', 'The answer to a body that is not JSON has the id null.', 'Answer with id null.'),
   row('S-72a', 'MUST', 'D', HTTP, ERRORS, 'camelCase', 'Keys are written in camelCase.', 'Do not send snake_case keys.'),

@@ -126,7 +126,7 @@ export class HttpWire {
       let over = false;
       let wire: Abortable | undefined;
       let timer: NodeJS.Timeout | undefined;
-      const finish = (ended: boolean, failure?: string): void => {
+      const finish = (ended: boolean, failure?: string, late = false): void => {
         if (over) return;
         over = true;
         clearTimeout(timer);
@@ -140,11 +140,11 @@ export class HttpWire {
         const utf8 = Buffer.from(body).equals(bytes);
         const milliseconds = Math.round(performance.now() - started);
         const stream = reader !== undefined;
-        resolve({ status, headers, body, utf8, messages, events, stream, ended, failure, milliseconds });
+        resolve({ status, headers, body, utf8, messages, events, stream, ended, failure, late, milliseconds });
       };
       const after = (milliseconds: number, failure?: string): void => {
         clearTimeout(timer);
-        timer = setTimeout(() => finish(false, failure), milliseconds);
+        timer = setTimeout(() => finish(false, failure, failure !== undefined), milliseconds);
       };
       const wait = this.pace.limit(limit);
       after(wait, `no complete answer within ${seconds(wait)} s`);

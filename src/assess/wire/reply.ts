@@ -24,6 +24,8 @@ export interface Received {
   readonly ended: boolean;
   /** The reason why there is no complete reply: no answer in time, a broken connection, too many bytes. */
   readonly failure?: string | undefined;
+  /** Whether the time of an answer was over. */
+  readonly late?: boolean;
   readonly milliseconds: number;
 }
 
