@@ -24,6 +24,8 @@ export type Truth = boolean | 'unknown' | 'absent' | Failure;
 
 /** The values that an evaluation can read. */
 export interface KnownVariables {
+  /** The decision that the evaluation is a part of: the work of all its evaluations is limited together. */
+  readonly decision: number;
   readonly values: Values;
   /** Whether a variable has a value, is left open, or does not exist for this target. */
   state(name: VariableName): 'known' | 'unknown' | 'absent';
@@ -227,7 +229,7 @@ const ABSENT = Symbol('absent');
 const plain = (value: boolean | Failure | typeof UNKNOWN | typeof ABSENT): Truth =>
   value === UNKNOWN ? 'unknown' : value === ABSENT ? 'absent' : (value as boolean | Failure);
 
-function leafValue(leaf: Leaf, { values, state, ofTool }: KnownVariables): unknown {
+function leafValue(leaf: Leaf, { values, state, ofTool, decision }: KnownVariables): unknown {
   let open = false;
   for (const name of leaf.reads) {
     const found = state(name);
@@ -235,18 +237,18 @@ function leafValue(leaf: Leaf, { values, state, ofTool }: KnownVariables): unkno
     if (found === 'unknown') open = true;
   }
   if (open) return UNKNOWN;
-  if (!leaf.ofTool || !ofTool) return evaluated(leaf, values);
+  if (!leaf.ofTool || !ofTool) return evaluated(leaf, values, decision);
   let value = ofTool.get(leaf);
   if (value === undefined) {
-    value = evaluated(leaf, values);
+    value = evaluated(leaf, values, decision);
     ofTool.set(leaf, value);
   }
   return value;
 }
 
-function evaluated({ evaluate }: Leaf, values: Values): unknown {
+function evaluated({ evaluate }: Leaf, values: Values, decision: number): unknown {
   try {
-    beginEvaluation();
+    beginEvaluation(decision);
     return evaluate(values);
   } catch (error) {
     return new Failure((error as { summary?: string }).summary ?? (error as Error).message);

@@ -2,7 +2,7 @@ import { type ASTNode, serialize } from '@marcbachmann/cel-js';
 import { expect, test } from 'vitest';
 import { principalOf } from '../../core/caller.js';
 import { directLeaf } from './direct-leaf.js';
-import { beginEvaluation } from './evaluation-cost.js';
+import { beginEvaluation, newDecision } from './evaluation-cost.js';
 import { Failure } from './failure.js';
 import { matchesPattern, requiredStart } from './linear-regex.js';
 import { Facts } from './question.js';
@@ -25,7 +25,7 @@ const FIXED = { tool, server, kind, protocol, method, caller, mcp, a2a };
 
 /** The value, or the text of the error. */
 function resultOf(evaluate: (values: Record<string, unknown>) => unknown, args: unknown): unknown {
-  beginEvaluation();
+  beginEvaluation(newDecision());
   try {
     const value = evaluate({ args, arguments: args, jwt: args, annotations: args, ...FIXED });
     return value instanceof Failure ? `failed: ${value.message}` : value;
@@ -112,7 +112,7 @@ test.each([
 });
 
 test('a text that does not begin with the required characters still counts and is limited (S10)', () => {
-  beginEvaluation();
+  beginEvaluation(newDecision());
   expect(() => matchesPattern('x'.repeat(1_000_001), '^/etc/')).toThrow('takes at most');
   expect(() => {
     for (let i = 0; i < 1_000; i++) matchesPattern('x'.repeat(50_000), '^/etc/');

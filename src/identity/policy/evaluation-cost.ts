@@ -1,32 +1,43 @@
 /**
- * Limits the work of one evaluation (S10). Arguments come from callers: without a limit, a macro within a macro over a
- * body of some hundred kilobytes stops the process for minutes.
+ * Limits the work of one evaluation and of all evaluations of one decision (S10). Arguments come from callers: without
+ * a limit, a macro within a macro over a body of some hundred kilobytes stops the process for minutes, and with a limit
+ * for each evaluation alone, it takes as many times the limit as there are rules.
  */
 
 /** The elements that all macros of one evaluation visit together. */
 const MOST_ELEMENTS = 100_000;
-/** The steps of all patterns of one evaluation together. */
+/** The steps of all patterns of one evaluation together, and those of one decision. */
 const MOST_STEPS = 5_000_000;
+const MOST_STEPS_OF_DECISION = 4 * MOST_STEPS;
 /**
- * Milliseconds of an evaluation with macros. Each element may cost a search in a long list or text, which no counter
- * sees. The limit is far above what a condition needs, so that a slow machine does not change decisions.
+ * Milliseconds of a decision with macros. Each element may cost a search in a long list or text, which no counter
+ * sees. The limit is far above what conditions need, so that a slow machine does not change decisions.
  */
 const MOST_TIME = 500;
 const MEASURED_EVERY = 8;
 /** Shorter lists are not measured, because that costs more than to visit them. */
 const SHORT = 16;
 
-// An evaluation is synchronous, so that there is never more than one.
+// A decision is synchronous, so that there is never more than one.
 let elements = 0;
 let visited = 0;
 let steps = 0;
+let decision: number | undefined;
+let stepsOfDecision = 0;
 let began: number | undefined;
+let lastDecision = 0;
+
+/** A number for a decision, which each of its evaluations names. */
+export const newDecision = (): number => ++lastDecision;
 
 /** An evaluation begins. */
-export function beginEvaluation(): void {
+export function beginEvaluation(of: number): void {
   elements = 0;
   visited = 0;
   steps = 0;
+  if (of === decision) return;
+  decision = of;
+  stepsOfDecision = 0;
   began = undefined;
 }
 
@@ -53,11 +64,14 @@ const MEASURED: ProxyHandler<unknown[]> = {
 
 function measure(since: number): void {
   if (performance.now() - since > MOST_TIME)
-    throw new Error(`the macros of a condition take at most ${MOST_TIME} milliseconds`);
+    throw new Error(`the macros of a decision take at most ${MOST_TIME} milliseconds`);
 }
 
 /** Counts the steps of a match that is about to run. Throws if there are too many. */
 export function matchSteps(count: number): void {
   steps += count;
+  stepsOfDecision += count;
+  if (stepsOfDecision > MOST_STEPS_OF_DECISION)
+    throw new Error(`the patterns of a decision take at most ${MOST_STEPS_OF_DECISION} steps`);
   if (steps > MOST_STEPS) throw new Error(`the patterns of a condition take at most ${MOST_STEPS} steps`);
 }

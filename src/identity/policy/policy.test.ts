@@ -74,6 +74,26 @@ describe('a policy', () => {
     expect(decided(policy, message('read'))).toBe('allow r1');
   });
 
+  test('S10: limits the work of all rules together', () => {
+    const a = Array.from({ length: 30_000 }, (_, i) => i);
+    const args = { a, b: [...a].reverse(), text: 'a '.repeat(40_000) };
+    const slow = (rules: number, when: (i: number) => string): number => {
+      const all = Array.from({ length: rules }, (_, i): ['allow', string] => ['allow', when(i)]);
+      const policy = policyOf(...all);
+      const began = performance.now();
+      expect(decided(policy, calling('x', args))).toBe('deny -');
+      return performance.now() - began;
+    };
+    const macro = (): string => '!args.a.all(x, x in args.b)';
+    expect(slow(6, macro)).toBeLessThan(3 * slow(1, macro));
+    // The patterns of the last rules have no steps left, and a `deny` rule that cannot be evaluated denies.
+    const searching = Array.from({ length: 60 }, (_, i): ['allow', string] => ['allow', `args.text.matches("b${i}$")`]);
+    expect(decided(policyOf(...searching.slice(0, 5), ['allow', 'true']), calling('x', args))).toBe('allow r5');
+    expect(
+      decided(policyOf(...searching, ['deny', 'args.text.matches("c$")'], ['allow', 'true']), calling('x', args)),
+    ).toBe('deny r60');
+  });
+
   test('does not parse arguments that no rule reads', () => {
     const policy = policyOf(['deny', 'tool == "x" && args.n > 1'], ['allow', 'server == "s"']);
     const unread = {

@@ -157,9 +157,10 @@ export class Policy {
   /** Every rule with the values of its parts, up to the rule that decides. */
   explain(question: Question): { readonly decision: Decision; readonly rules: readonly ExplainedRule[] } {
     const decision = this.decide(question);
-    const facts = new Facts(question);
     const rules: ExplainedRule[] = [];
     for (const rule of this.rules) {
+      // Each rule has the full limits of an evaluation: an explanation evaluates more than a decision.
+      const facts = new Facts(question);
       const decides = rule === decision.rule;
       const { name, effect, when } = rule;
       rules.push({ name, effect, value: when.evaluate(facts), decides, parts: when.parts(facts) });

@@ -3,6 +3,7 @@ import type { Principal } from '../../core/caller.js';
 import { isObject, type JsonObject, type JsonValue } from '../../protocol/jsonrpc/raw.js';
 import { skillHint } from '../../protocol/protocol-bridge/tool-skill.js';
 import type { KnownVariables, Values } from './condition.js';
+import { newDecision } from './evaluation-cost.js';
 import { A2aVariables, CallerVariables, McpVariables, type VariableName } from './variables.js';
 
 /** One question to a policy. */
@@ -80,6 +81,7 @@ const ITEM_VARIABLES: Readonly<Record<string, readonly Subject['kind'][]>> = {
 export class Facts implements KnownVariables, Values {
   [name: string]: unknown;
   readonly values: Values = this;
+  readonly decision = newDecision();
 
   constructor(
     private readonly question: Question,
