@@ -10,17 +10,12 @@ import { pluginRules } from './plugin-schema.js';
 import { checkConditions } from './policy-rules.js';
 import { type Origin, type Problems, show } from './problem.js';
 import { checkReplicas, withUrl } from './replica-rules.js';
-import {
-  type AgentConfig,
-  CONNECT,
-  type Config,
-  HEADER_NAME,
-  type ServerConfig,
-  type WrittenConfig,
-} from './schema.js';
+import type { AgentConfig, Config, ServerConfig, WrittenConfig } from './schema.js';
 import { telemetryRules } from './telemetry-schema.js';
 import { checkUpstreamAuth } from './upstream-auth-rules.js';
+import { HEADER_NAME } from './upstream-auth-schema.js';
 import { checkLogin, type LoginRule } from './upstream-login-rules.js';
+import { CONNECT } from './upstream-schema.js';
 import { join, type Reading } from './validate.js';
 import { checkViews, RESERVED_SERVERS, serverBesideViews } from './view-rules.js';
 
