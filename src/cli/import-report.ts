@@ -24,7 +24,7 @@ export function reportText(reports: readonly ImportReport[], moved: readonly Mov
     [
       paint(style, 'bold', oneLine(file)),
       ...entries.flatMap((each) => [
-        `  ${oneLine(each.entry.name)} ${'refused' in each ? `is left out: ${oneLine(each.refused)}` : STATES[each.state]}`,
+        `  ${each.entry.name === '' ? 'an entry' : oneLine(each.entry.name)} ${'refused' in each ? `is left out: ${oneLine(each.refused)}` : STATES[each.state]}`,
         ...noteLines(each.entry.notes, style),
       ]),
       ...noteLines(notes, style),

@@ -144,6 +144,8 @@ function adaptServer(node: Raw, key: string, container: Container, problems: Pro
     const entry = take(alias);
     if (entry !== undefined && !entries.has('url')) entries.set('url', entry);
   }
+  const spec = take('spec_path');
+  if (spec !== undefined && !entries.has('openapi')) entries.set('openapi', spec);
   const disabled = take('disabled');
   if (disabled !== undefined && !entries.has('enabled')) entries.set('enabled', negated(disabled));
   const groups = take('mcp_access_groups') ?? take('access_groups');

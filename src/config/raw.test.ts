@@ -86,6 +86,17 @@ describe('YAML', () => {
     ]);
   });
 
+  test('values with too many levels are one problem with a name', () => {
+    for (const text of [`a: ${'['.repeat(20_000)}`, `a: ${'['.repeat(60)}${']'.repeat(60)}`])
+      expect(parse(text).problems).toMatchObject([{ message: 'values are nested more than 50 deep' }]);
+  });
+
+  test('a second document in the same file is refused, not ignored', () => {
+    expect(parse('a: 1\n---\nb: 2\n').problems).toMatchObject([
+      { code: 'syntax', message: expect.stringContaining('multiple documents') },
+    ]);
+  });
+
   test('all syntax errors are reported, with their lines and without the text there', () => {
     const { raw, problems } = parse('a: [1, 2\nb: "open\nc: }hush-hush\n');
     expect(raw).toBeUndefined();

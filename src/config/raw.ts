@@ -45,6 +45,9 @@ export interface RawList {
 /** YAML aliases can expand a small file into a huge or infinite one; these limits are far above real configurations. */
 const MAX_NODES = 100_000;
 const MAX_DEPTH = 50;
+const FLATTEN = 'write the values with fewer levels, and without nested aliases';
+/** One error can make the parser find many. */
+const MAX_FAULTS = 10;
 
 export function emptyMap(origin: Origin = {}): RawMap {
   return { kind: 'map', entries: new Map(), origin };
@@ -63,12 +66,15 @@ export function parseText(text: string, format: 'yaml' | 'json', origin: Origin,
     prettyErrors: false,
     merge: true,
     stringKeys: true,
-    logLevel: 'silent',
+    // `silent` would also hide that the text has several documents, of which only the first is read.
+    logLevel: 'error',
   });
   const lineOf = (offset: number | undefined): Origin =>
     origin.variable !== undefined || offset === undefined ? origin : { ...origin, line: lines.linePos(offset).line };
   const faults = [...document.errors, ...document.warnings];
-  for (const fault of faults) {
+  const deep = faults.some(({ message }) => message.startsWith('Maximum call stack'));
+  if (deep) problems.error('syntax', '', `values are nested more than ${MAX_DEPTH} deep`, FLATTEN, origin);
+  for (const fault of deep ? [] : faults.slice(0, MAX_FAULTS)) {
     // The text there may be a secret: the parser's quotation is left out.
     const message = (fault.message.split('\n')[0] ?? '').replace(/: ".*$|[.:]$/, '');
     problems.error('syntax', '', message, `correct the ${format.toUpperCase()} here`, lineOf(fault.pos[0]));
@@ -78,7 +84,7 @@ export function parseText(text: string, format: 'yaml' | 'json', origin: Origin,
     return new Reader(document, lineOf).read(document.contents);
   } catch (error) {
     if (!(error instanceof RangeError)) throw error;
-    problems.error('syntax', '', error.message, 'write the values without nested aliases', origin);
+    problems.error('syntax', '', error.message, FLATTEN, origin);
     return undefined;
   }
 }

@@ -61,7 +61,7 @@ VS Code with the YAML extension, write \`# yaml-language-server: $schema=parley.
 
 **Files of other programs** work as they are: \`mcpServers\` of Claude and Cursor, \`servers\` and \`inputs\` of VS Code,
 \`mcp_servers\` of LiteLLM all mean \`servers\`. Their \`type\`, \`disabled\`, \`envFile\`, \`\${env:NAME}\`, \`\${workspaceFolder}\`,
-\`static_headers\`, \`auth_type\`, \`os.environ/NAME\`, \`allowed_tools\`, \`disallowed_tools\`, \`includeTools\`, \`excludeTools\`
+\`static_headers\`, \`auth_type\`, \`spec_path\`, \`os.environ/NAME\`, \`allowed_tools\`, \`disallowed_tools\`, \`includeTools\`, \`excludeTools\`
 and \`disabledTools\` are understood; Parley ignores other keys with a warning. Characters that a server's name may not
 contain become dashes; underscores stay.`;
 

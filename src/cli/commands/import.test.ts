@@ -104,6 +104,26 @@ test('an entry with invalid settings is left out with the reason', async () => {
   expect(Object.keys(parse(read('parley.yaml')).servers)).toEqual(['good']);
 });
 
+test('many entries are written at once, and each is named in the report', async () => {
+  const servers = Object.fromEntries(Array.from({ length: 1_500 }, (_, n) => [`s${n}`, { command: 'x' }]));
+  write('claude.json', JSON.stringify({ mcpServers: { ...servers, 日本: { command: 'y' } } }));
+  const began = performance.now();
+  const { stdout } = await run('import claude.json --yes --replace');
+  // Writing the file again for each entry took a minute.
+  expect(performance.now() - began).toBeLessThan(20_000);
+  expect(stdout).toContain('an entry is left out: its name has neither letters nor digits');
+  expect(Object.keys(parse(read('parley.yaml')).servers)).toHaveLength(1_500);
+});
+
+test('the first of several files wins, also with --replace', async () => {
+  write('home/.cursor/mcp.json', JSON.stringify({ mcpServers: { a: { command: 'first' } } }));
+  write('home/.codeium/windsurf/mcp_config.json', JSON.stringify({ mcpServers: { a: { command: 'second' } } }));
+  write('parley.yaml', 'servers:\n  a: { command: old }\n');
+  const { stdout } = await run('import --discover --yes --replace');
+  expect(stdout).toMatch(/a replaces the entry of the same name[\s\S]*a is left out: the file has another entry/);
+  expect(parse(read('parley.yaml')).servers.a.command).toBe('first');
+});
+
 test('wrong uses are explained', async () => {
   expect(await run('import')).toMatchObject({ code: 2, stderr: expect.stringContaining('--discover') });
   expect(await run('import none.json')).toMatchObject({ code: 1, stderr: expect.stringContaining('does not exist') });

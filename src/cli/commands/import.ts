@@ -3,7 +3,7 @@ import path from 'node:path';
 import { readEntry } from '../../config/entry.js';
 import { importText, LARGEST_FILE } from '../../config/import/detect.js';
 import type { Imported, ImportedEntry } from '../../config/import/entries.js';
-import { type MergedEntry, mergeEntries } from '../../config/import/merge.js';
+import { mergeEntries } from '../../config/import/merge.js';
 import { withoutSecrets } from '../../config/import/secrets.js';
 import { configFrom } from '../../config/load.js';
 import { ConfigError } from '../../config/problem.js';
@@ -110,31 +110,27 @@ function targetFile(io: CliEnvironment, given: string | undefined): string {
 
 function plan(sources: readonly Source[], before: string, target: string, { given, io }: CommandLine) {
   const cleaned = withoutSecrets(sources.flatMap(({ imported }) => imported.entries));
+  const refused = new Map<ImportedEntry, string>();
+  for (const entry of cleaned.entries) {
+    const reason = refusal(entry, io);
+    if (reason !== undefined) refused.set(entry, reason);
+  }
+  // All at once: the file is parsed and written once, however many entries there are.
+  const accepted = cleaned.entries.filter((entry) => !refused.has(entry));
+  const format = /\.jsonc?$/i.test(target) ? 'json' : 'yaml';
+  const { text: after, entries } = mergeEntries(before, format, accepted, given('replace'));
+  const merged = new Map(entries.map((each) => [each.entry, each]));
   let index = 0;
-  let after = before;
-  const chosen = new Map<string, ImportedEntry>();
-  const reports = sources.map(({ file, imported }): ImportReport => {
-    const entries = imported.entries.map(() => cleaned.entries[index++]!);
-    return {
+  const reports = sources.map(
+    ({ file, imported }): ImportReport => ({
       file,
       notes: imported.notes,
-      entries: entries.map((entry) => {
-        const refused = refusal(entry, io);
-        if (refused !== undefined) return { entry, refused };
-        const named = chosen.get(`${entry.section}.${entry.name}`);
-        // The first of several files wins; --replace is about the configuration of Parley.
-        const merged = mergeEntries(
-          after,
-          /\.jsonc?$/i.test(target) ? 'json' : 'yaml',
-          [entry],
-          given('replace') && named === undefined,
-        );
-        after = merged.text;
-        chosen.set(`${entry.section}.${entry.name}`, entry);
-        return merged.entries[0] as MergedEntry;
+      entries: imported.entries.map(() => {
+        const entry = cleaned.entries[index++]!;
+        return merged.get(entry) ?? { entry, refused: refused.get(entry)! };
       }),
-    };
-  });
+    }),
+  );
   const kept = new Set(
     reports.flatMap(({ entries }) =>
       entries.flatMap((each) =>

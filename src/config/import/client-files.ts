@@ -26,6 +26,7 @@ export function importServers(map: ServerMap): ImportedEntry[] {
 const RENAMED: Readonly<Record<string, string>> = {
   serverUrl: 'url',
   httpUrl: 'url',
+  spec_path: 'openapi',
   disabled: 'enabled',
   type: 'transport',
   static_headers: 'headers',
@@ -65,7 +66,6 @@ const MANUAL: Readonly<Record<string, string>> = {
   mcp_access_groups: GROUPS,
   allow_all_keys: GROUPS,
   alias: 'rename the server to its alias, so that tool names have it as their prefix',
-  spec_path: 'an OpenAPI document is not an MCP server',
   max_concurrent_requests: 'write a limit in limits.rates',
 };
 
@@ -115,9 +115,10 @@ function importServer(map: ServerMap, given: string, value: Json): ImportedEntry
 
 /** Relative paths start at the folder of the file; the new file may be in another folder. */
 function resolvePaths(settings: JsonMap, folder: string, field: string, notes: Notes): void {
-  for (const key of ['cwd', 'envFile']) {
+  for (const key of ['cwd', 'envFile', 'openapi']) {
     const written = textOf(settings[key]);
     if (written === undefined || written.startsWith('${') || path.isAbsolute(written)) continue;
+    if (key === 'openapi' && /^https?:/i.test(written)) continue;
     settings[key] = path.resolve(folder, written);
     notes.add(`${field}.${key}`, 'approximate', 'the path became absolute');
   }

@@ -72,6 +72,23 @@ describe('formats', () => {
     expect(moved).toHaveLength(1);
   });
 
+  test('LiteLLM: an OpenAPI document stays one, with an absolute path', () => {
+    const servers = {
+      pets: { url: 'https://pets.example', spec_path: './pets.yaml' },
+      fetched: { spec_path: 'https://pets.example/openapi.json' },
+    };
+    const { entries } = importText(JSON.stringify({ mcp_servers: servers }), path.join(FOLDER, 'litellm.json'));
+    expect(entries.map(({ settings }) => settings)).toEqual([
+      { url: 'https://pets.example', openapi: path.join(FOLDER, 'pets.yaml') },
+      { openapi: 'https://pets.example/openapi.json' },
+    ]);
+    expect(entries[0]!.notes).toContainEqual({
+      field: 'mcp_servers.pets.spec_path',
+      verdict: 'exact',
+      note: 'becomes openapi',
+    });
+  });
+
   test('VS Code: inputs become variables with their defaults', () => {
     const { format, settings, verdicts } = read('vscode-mcp.json');
     expect(format).toBe('vscode');

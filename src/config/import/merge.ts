@@ -16,7 +16,7 @@ export interface Merged {
 
 /**
  * Adds entries to the text of a configuration file, whose comments stay. An entry whose name the file already has is
- * written only with `replace`.
+ * written only with `replace`; the first of several entries with one name wins.
  */
 export function mergeEntries(
   text: string,
@@ -30,9 +30,13 @@ export function mergeEntries(
   if (document.contents === null) document.contents = new YAMLMap() as Document.Parsed['contents'];
   if (!isMap(document.contents)) throw new Error('the file is not a map of keys and values');
   const done: MergedEntry[] = [];
+  const seen = new Set<string>();
   let json = text.trim() === '' ? '{}\n' : text;
   for (const entry of entries) {
     const { name, settings } = entry;
+    const id = `${entry.section}.${name}`;
+    const first = !seen.has(id);
+    seen.add(id);
     const section = sectionOf(document, entry);
     const existing = nameIn(document, section, name);
     const before = existing === undefined ? undefined : (document.getIn([section, existing], true) as unknown);
@@ -40,7 +44,7 @@ export function mergeEntries(
       done.push({ entry, state: 'same' });
       continue;
     }
-    if (before !== undefined && !replace) {
+    if (before !== undefined && !(replace && first)) {
       done.push({ entry, state: 'taken' });
       continue;
     }
