@@ -101,6 +101,53 @@ describe('a hook', () => {
     expect(made.disabled).toBe(true);
   });
 
+  type Settle = (value: unknown) => void;
+  /** An object that looks like a promise. */
+  const thenable = (then: ((settle: Settle, fail: Settle) => unknown) | undefined): never =>
+    Object.defineProperty({}, 'then', { value: then }) as never;
+  const endless = (): never => {
+    for (;;);
+  };
+
+  it.each([
+    ['blocks', thenable(endless)],
+    ['cannot be read without blocking', Object.defineProperty({}, 'then', { get: endless })],
+    ['gives another whose `then` blocks', thenable((settle) => settle(thenable(endless)))],
+    ['gives another later, whose `then` blocks', thenable((settle) => void setImmediate(settle, thenable(endless)))],
+  ])('that returns an object whose `then` %s is stopped', async (_, answer) => {
+    const { run, made } = active(() => answer as never, { timeout: 5_000 });
+    await expect(run()).rejects.toMatchObject({ data: { problem: 'blocked' } });
+    expect(made.disabled).toBe(true);
+  });
+
+  it('that returns an object whose `then` never calls back ends after its time', async () => {
+    const { run } = active(() => thenable(() => undefined));
+    await expect(run()).rejects.toMatchObject({ data: { problem: 'timeout' } });
+  });
+
+  it('that returns an object with `then` decides by its first call back', async () => {
+    const twice = thenable((settle, fail) => {
+      settle({ deny: 'first' });
+      settle({ deny: 'second' });
+      fail(new Error('third'));
+      throw new Error('late');
+    });
+    expect(await active(() => twice).run()).toEqual({ deny: 'first' });
+    const late = thenable((settle) => void setTimeout(settle, 10, { deny: 'late' }));
+    expect(await active(() => late).run()).toEqual({ deny: 'late' });
+    const failing = thenable((_, fail) => fail(undefined));
+    await expect(active(() => failing).run()).rejects.toMatchObject({ data: { problem: 'threw' } });
+  });
+
+  it('that returns an object with `then` on the second look only gives an invalid answer', async () => {
+    let reads = 0;
+    const get = () => (reads++ === 0 ? undefined : () => undefined);
+    const changing = Object.defineProperty({ other: 1 }, 'then', { get });
+    const callable = Object.defineProperty(() => {}, 'then', { value: () => undefined });
+    for (const answer of [changing, callable])
+      await expect(active(() => answer as never).run()).rejects.toMatchObject({ data: { problem: 'invalid' } });
+  });
+
   it('ends after its time, and its signal with it', async () => {
     const before = ended;
     const { run, made } = active(() => new Promise(() => {}));

@@ -1,4 +1,5 @@
 /** Runs the hooks of one plugin: within its time, without harm to other calls, and with its policy for failures. */
+import { isPromise } from 'node:util/types';
 import { createContext, Script } from 'node:vm';
 import { ProtocolError } from '../protocol/errors.js';
 import type { Log } from '../telemetry/log.js';
@@ -100,7 +101,7 @@ export class ActivePlugin implements Suspect {
     if (hook === 'onEvent' && (this.late.get(view) ?? 0) >= MOST_LATE_EVENTS) return undefined;
     const call = view.forHook();
     try {
-      const answer = await this.timed(hook, () => invoke(call));
+      const { value: answer } = await this.timed(hook, () => invoke(call));
       // Reading runs code of the plugin too if its answer has getters or `toJSON`.
       const decision = isPrimitive(answer) ? read(answer) : this.guarded(() => read(answer));
       this.count(hook, 'ok');
@@ -159,7 +160,7 @@ export class ActivePlugin implements Suspect {
     );
   }
 
-  private async timed(hook: Hook, invoke: () => unknown): Promise<unknown> {
+  private async timed(hook: Hook, invoke: () => unknown): Promise<Answer> {
     if (this.off) throw new HookFailure('disabled');
     if (this.running >= MOST_RUNNING) throw new HookFailure('busy');
     const began = performance.now();
@@ -167,25 +168,46 @@ export class ActivePlugin implements Suspect {
     const over = (): void => {
       this.running -= 1;
     };
-    let answer: unknown;
-    let later = false;
+    let answer: Answer | Promise<Answer> | undefined;
     try {
-      answer = this.guarded(invoke);
-      later = isThenable(answer);
+      answer = this.guarded(() => this.answerOf(invoke()));
     } finally {
-      if (!later) {
+      if (!(answer instanceof Promise)) {
         over();
         this.measured(hook, began);
       }
     }
-    if (!later) return answer;
+    if (!(answer instanceof Promise)) return answer;
     const leave = this.options.watch?.enter(this);
     // A hook beyond its time no longer counts, so that hooks that hang for one caller do not stop the plugin for others.
-    return this.inTime(Promise.resolve(answer)).finally(() => {
+    return this.inTime(answer).finally(() => {
       over();
       leave?.();
       this.measured(hook, began);
     });
+  }
+
+  /**
+   * What a hook returned, or a promise of it. Reading and calling `then` runs code of the plugin, so this runs guarded, and
+   * no promise of the gateway gets the answer itself: it would read `then` again.
+   */
+  private answerOf(returned: unknown): Answer | Promise<Answer> {
+    if (isPrimitive(returned)) return { value: returned };
+    const { then } = returned as { readonly then?: unknown };
+    if (typeof then !== 'function') return { value: returned };
+    const made = new Promise<Answer>((resolve, reject) => {
+      const settle = (value: unknown): void => {
+        try {
+          resolve(isPrimitive(value) || isPromise(returned) ? { value } : this.guarded(() => this.answerOf(value)));
+        } catch (error) {
+          reject(error);
+        }
+      };
+      Reflect.apply(then, returned, [settle, reject]);
+    });
+    // Nobody gets the promise if the hook is stopped now.
+    made.catch(() => {});
+    return made;
   }
 
   /** Code of the plugin that ends in one turn: a hook before its first wait. */
@@ -208,7 +230,7 @@ export class ActivePlugin implements Suspect {
     }
   }
 
-  private inTime(settled: Promise<unknown>): Promise<unknown> {
+  private inTime(settled: Promise<Answer>): Promise<Answer> {
     const { timeout } = this.options;
     return new Promise((resolve, reject) => {
       const wait = (milliseconds: number, again: boolean): NodeJS.Timeout => {
@@ -250,6 +272,11 @@ export class ActivePlugin implements Suspect {
   }
 }
 
+/** An answer in an object of the gateway. */
+interface Answer {
+  readonly value: unknown;
+}
+
 class HookFailure extends Error {
   override readonly name = 'HookFailure';
 
@@ -259,9 +286,6 @@ class HookFailure extends Error {
 }
 
 const isPrimitive = (value: unknown): boolean => typeof value !== 'object' || value === null;
-
-const isThenable = (value: unknown): value is PromiseLike<unknown> =>
-  typeof value === 'object' && value !== null && typeof (value as { then?: unknown }).then === 'function';
 
 /** The kind of an error, its code, and the place that threw it. A plugin may throw anything, also what cannot be read. */
 function placeOf(error: unknown): object {
