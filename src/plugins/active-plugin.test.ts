@@ -1,3 +1,6 @@
+import { mkdtemp, rm, writeFile } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import path from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { describe, expect, it } from 'vitest';
 import type { Log } from '../telemetry/log.js';
@@ -6,7 +9,7 @@ import type { Plugin } from './api.js';
 import type { CallView, HookCall } from './call-view.js';
 import { eventDecision, InvalidAnswer, listDecision, requestDecision, responseDecision } from './decisions.js';
 import { LoopWatch } from './loop-watch.js';
-import { checkedPlugin, PluginLoadError, threwIn } from './plugin-module.js';
+import { checkedPlugin, loadPluginModule, PluginLoadError, threwIn } from './plugin-module.js';
 import { Scope } from './scope.js';
 
 const ALL = { servers: [], tools: [], methods: [] };
@@ -292,6 +295,20 @@ it('an error belongs to the module in whose folder it was thrown, and never to o
 });
 
 describe('a module', () => {
+  it.each(['await new Promise(() => {});', 'export const then = () => {};'])(
+    'that never ends loading is refused: %s',
+    async (code) => {
+      const directory = await mkdtemp(path.join(tmpdir(), 'plugin-'));
+      const file = path.join(directory, 'plugin.mjs');
+      await writeFile(file, `${code}\nexport default { apiVersion: 1, onAudit() {} };\n`);
+      try {
+        await expect(loadPluginModule(file, directory, 200)).rejects.toThrow('takes too long');
+      } finally {
+        await rm(directory, { recursive: true });
+      }
+    },
+  );
+
   const onRequest = (): undefined => undefined;
   it.each([
     [undefined, 'not an object'],

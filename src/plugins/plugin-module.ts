@@ -2,6 +2,7 @@
 import { createRequire } from 'node:module';
 import path from 'node:path';
 import { pathToFileURL } from 'node:url';
+import { within } from '../core/timing.js';
 import { API_VERSION, HOOKS, type Hook, type Plugin } from './api.js';
 
 /** The module cannot be used as a plugin. */
@@ -13,14 +14,19 @@ const FUNCTIONS: readonly string[] = ['setup', 'close', ...HOOKS];
 const MEMBERS: readonly string[] = ['apiVersion', 'resourceScheme', ...FUNCTIONS];
 const SCHEME = /^[a-z][a-z0-9+.-]{2,40}$/;
 
+/** Time for a module to load, in milliseconds: it may wait for something that never comes. */
+const LOAD_TIME = 30_000;
+
 /** Imports the default export of a path or a package. Throws `PluginLoadError`. */
-export async function loadPluginModule(use: string, directory: string): Promise<Plugin> {
-  let loaded: { readonly default?: unknown };
+export async function loadPluginModule(use: string, directory: string, time = LOAD_TIME): Promise<Plugin> {
+  let loaded: { readonly default?: unknown } | undefined;
   try {
-    loaded = (await import(specifierOf(use, directory))) as { readonly default?: unknown };
+    const loading = import(specifierOf(use, directory)) as Promise<{ readonly default?: unknown }>;
+    loaded = await within(loading, time);
   } catch (error) {
     throw new PluginLoadError(`${use} cannot be loaded: ${error instanceof Error ? error.message : String(error)}`);
   }
+  if (!loaded) throw new PluginLoadError(`${use} cannot be loaded: its code takes too long`);
   return checkedPlugin(loaded.default, use);
 }
 
