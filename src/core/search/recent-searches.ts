@@ -3,6 +3,7 @@ import type { ToolKey } from './tool-key.js';
 
 /** A search whose results a caller may call. */
 export interface Searched {
+  /** Empty if the operator does not allow to keep it. */
   readonly text: string;
   readonly terms: readonly string[];
   /** The tools that the caller saw, best first. */

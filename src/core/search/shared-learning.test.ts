@@ -2,6 +2,7 @@ import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, afterEach, beforeAll, beforeEach, expect, test } from 'vitest';
+import { bytesHeld } from '../../../test/support/heap.js';
 import { openState, type State } from '../../state/index.js';
 import { SILENT } from '../../telemetry/log.js';
 import { principalOf } from '../caller.js';
@@ -133,6 +134,24 @@ test('the database has stems and hashes, and words only if they may be kept', as
   teach(two, person('ben'), 'Reading invoices\0 of Melanie', 'read_invoice');
   await two.close();
   expect(JSON.stringify(await a.db.q('SELECT * FROM routing_outcomes'))).toContain('Reading invoices');
+});
+
+test('remembers a search without its text, and at most the first 500 characters if texts are kept', async () => {
+  const one = await replica(a, 'shadow', { keepTexts: true });
+  const two = await replica(b, 'shadow');
+  const before = bytesHeld();
+  for (let number = 0; number < 40; number += 1) {
+    const text = Buffer.from(`read photo${number} ${'x'.repeat(1_000_000)}`).toString();
+    for (const learning of [one, two])
+      learning.searched(person(`ann${number % 5}`), {
+        text,
+        terms: ['read'],
+        shown: [],
+        plain: [],
+        learned: undefined,
+      });
+  }
+  expect(bytesHeld() - before).toBeLessThan(5_000_000);
 });
 
 test('failed calls, strangers and a switched-off learning teach nothing; a flood is limited', async () => {

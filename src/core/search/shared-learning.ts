@@ -145,7 +145,7 @@ export class SharedLearning {
     if (!this.active || caller === undefined) return;
     this.counts.searches += 1;
     if (search.learned && namesOf(search.learned) !== namesOf(search.plain)) this.counts.changed += 1;
-    this.recent.add(caller, search);
+    this.recent.add(caller, { ...search, text: this.keptText(search.text) });
   }
 
   /**
@@ -161,9 +161,14 @@ export class SharedLearning {
     this.counts.learned += reciprocalRank(search.learned ?? search.plain, tool);
     const kept = keptOf({ caller, terms: search.terms, tool });
     if (kept && isStorable(tool) && this.isDue(kept)) {
-      const text = this.settings.keepTexts ? search.text.replaceAll('\0', ' ').slice(0, LONGEST_TEXT) : undefined;
-      this.enqueue({ ...kept, ...(text !== undefined && { text }) });
+      this.enqueue({ ...kept, ...(this.settings.keepTexts && search.text !== '' && { text: search.text }) });
     }
+  }
+
+  /** The part of a search's text that may be stored, as a copy: a part alone would keep the whole text in memory. */
+  private keptText(text: string): string {
+    if (!this.settings.keepTexts) return '';
+    return Buffer.from(text.slice(0, LONGEST_TEXT).replaceAll('\0', ' ')).toString();
   }
 
   /** Whether an outcome is new, or its last repetition was long ago: what a caller still does must not grow old. */

@@ -1,4 +1,5 @@
 import { describe, expect, it } from 'vitest';
+import { bytesHeld } from '../../../test/support/heap.js';
 import { needsOf } from './needs.js';
 import { bigramsOf, hashOf, termsOf } from './tokenize.js';
 
@@ -11,6 +12,19 @@ describe('termsOf', () => {
 
   it('removes stop words and plain numbers and stems the rest', () => {
     expect(termsOf('Could you please tell me the areas of 2 triangles?')).toEqual(['tell', 'area', 'triangl']);
+  });
+
+  it('keeps nothing of a long text but its terms', () => {
+    const terms: string[][] = [];
+    const before = bytesHeld();
+    for (let number = 0; number < 40; number += 1) {
+      const word = `extraordinar${[...String(number)].map((digit) => 'abcdefghij'[Number(digit)]).join('')}`;
+      // As a request is read: a flat string of its own.
+      const query = Buffer.from(`${word} ${'x'.repeat(1_000_000)}`).toString();
+      terms.push(termsOf(query.slice(0, 4_000)));
+    }
+    expect(terms).toHaveLength(40);
+    expect(bytesHeld() - before).toBeLessThan(5_000_000);
   });
 
   it('reads Chinese by character and adds English terms for known words', () => {

@@ -32,10 +32,12 @@ const stems = new Map<string, string>();
 function stemOf(word: string): string {
   let found = stems.get(word);
   if (found === undefined) {
-    found = stem(word);
+    // A copy: V8 keeps the whole text of a long word that was cut out of it.
+    const own = Buffer.from(word).toString();
+    found = stem(own);
     // Words of strangers must not fill the memory.
     if (stems.size >= MOST_CACHED) stems.clear();
-    stems.set(word, found);
+    stems.set(own, found);
   }
   return found;
 }
