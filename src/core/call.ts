@@ -233,5 +233,9 @@ function traceOf(read: (name: string) => JsonValue | undefined): TraceContext | 
 /** A call on its way through the pipeline. */
 export type CallContext = McpContext | A2aContext;
 
+/** Whether the outer call of this one was counted and recorded with the same agent. */
+export const isPartOfSameAgent = (context: CallContext): boolean =>
+  context.protocol === 'a2a' && context.call.nested === true && context.call.routed !== true;
+
 /** The result of a call. An MCP failure is an outcome; an A2A failure is thrown. */
 export type CallResult = McpResult | AgentAnswer;

@@ -1,5 +1,5 @@
 import type { AuditTrail, CallRecord } from '../core/audit-trail.js';
-import type { CallContext, CallResult, McpContext } from '../core/call.js';
+import { type CallContext, type CallResult, isPartOfSameAgent, type McpContext } from '../core/call.js';
 import { GATEWAY } from '../core/caller.js';
 import type { Interceptor, Next } from '../core/pipeline.js';
 import { ProtocolError, UpstreamRpcError } from '../protocol/errors.js';
@@ -49,7 +49,7 @@ export function callAudit(options: CallAuditOptions | undefined): Interceptor | 
   return (context, next) => {
     if (context.caller.principal === GATEWAY.principal) return next(context);
     // A message to an agent that is part of another call of the same caller, which is recorded.
-    if (context.protocol === 'a2a' && context.call.nested) return next(context);
+    if (isPartOfSameAgent(context)) return next(context);
     const excluded = excludes(context.method);
     const began = started(context, hash);
     if (!trail.closed || excluded) return run(context, next, began, excluded);

@@ -1,4 +1,4 @@
-import type { CallContext } from '../core/call.js';
+import { type CallContext, isPartOfSameAgent } from '../core/call.js';
 import type { CallSlots } from '../core/call-slots.js';
 import { GATEWAY } from '../core/caller.js';
 import type { Release } from '../core/count-and-byte-limit.js';
@@ -15,7 +15,7 @@ export function callLimits(slots: CallSlots): Interceptor {
     const server = target?.server;
     // A call of an agent as a tool, or of a tool as an agent, counts once for its caller.
     if (context.call.nested)
-      return context.protocol === 'a2a'
+      return isPartOfSameAgent(context)
         ? next(context)
         : releasing(slots.take({ caller: undefined, session: undefined, server }), context, next);
     return releasing(slots.take({ caller: caller.principal.key, session, server }), context, next);

@@ -1,4 +1,4 @@
-import type { CallContext } from '../core/call.js';
+import { type CallContext, isPartOfSameAgent } from '../core/call.js';
 import { GATEWAY } from '../core/caller.js';
 import type { Release } from '../core/count-and-byte-limit.js';
 import type { Interceptor, Next } from '../core/pipeline.js';
@@ -39,7 +39,7 @@ export function rates(options: RatesOptions): Interceptor {
     const { caller, call } = context;
     if (caller.principal === GATEWAY.principal) return next(context);
     // A call within another call was counted with the outer call, except for the limits of the server that it reaches.
-    if (call.nested && context.protocol === 'a2a') return next(context);
+    if (isPartOfSameAgent(context)) return next(context);
     if (!call.nested) {
       const refusal = options.overloaded();
       if (refusal) throw refusal;

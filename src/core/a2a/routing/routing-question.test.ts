@@ -4,12 +4,17 @@ import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { callerNamed, cardOf, cardsOf, directoryOf, StaticAgent } from '../../../../test/support/static-agent.js';
 import { agentRecords } from '../../../app/a2a-records.js';
+import { callAudit } from '../../../interceptors/audit.js';
+import { callLimits } from '../../../interceptors/concurrent-calls.js';
+import { rates } from '../../../interceptors/rates.js';
 import { VERSIONS } from '../../../protocol/a2a/dialect.js';
 import { type Message, type Operation, ROUTE, type StreamResponse, type Task } from '../../../protocol/a2a/model.js';
 import type { JsonObject } from '../../../protocol/jsonrpc/raw.js';
 import { openState, type State } from '../../../state/index.js';
 import { SILENT } from '../../../telemetry/log.js';
 import { OpenAdmission } from '../../admission.js';
+import { type AuditRecord, NO_AUDIT } from '../../audit-trail.js';
+import { CallSlots } from '../../call-slots.js';
 import { Cancellation } from '../../caller.js';
 import { Pipeline } from '../../pipeline.js';
 import { Seal } from '../../seal.js';
@@ -32,11 +37,15 @@ let dispatcher: AgentDispatcher;
 beforeAll(async () => {
   data = mkdtempSync(join(tmpdir(), 'parley-desk-'));
   state = await openState({ data });
+  dispatcher = dispatcherWith(new Pipeline([]), () => dispatcher);
+});
+
+function dispatcherWith(pipeline: Pipeline, itself: () => AgentDispatcher): AgentDispatcher {
   const records = agentRecords(state, { taskTtl: 60_000, shared: false });
-  dispatcher = new AgentDispatcher({
+  return new AgentDispatcher({
     agents: directoryOf(...agents),
     admission: new OpenAdmission(() => true),
-    pipeline: new Pipeline([]),
+    pipeline,
     records,
     seal: new Seal(state.keyring),
     limits: {
@@ -52,9 +61,9 @@ beforeAll(async () => {
     timeouts: { call: 5_000 },
     instance: 'here',
     log: SILENT,
-    router: buildRouter({ cards: cardsOf(agents), records, gateway: () => dispatcher }),
+    router: buildRouter({ cards: cardsOf(agents), records, gateway: itself }),
   });
-});
+}
 
 afterAll(async () => {
   await dispatcher.close();
@@ -67,8 +76,8 @@ const message = (text: string, more: Partial<Message> = {}): JsonObject => ({
   message: { messageId: `m${++counter}`, role: 'ROLE_USER', parts: [{ text }], ...more },
 });
 
-const call = (request: JsonObject, operation: Operation, caller = ann) =>
-  dispatcher.handle(caller, {
+const call = (request: JsonObject, operation: Operation, caller = ann, at = dispatcher) =>
+  at.handle(caller, {
     agent: undefined,
     operation,
     request: { value: request },
@@ -76,8 +85,13 @@ const call = (request: JsonObject, operation: Operation, caller = ann) =>
     exchange: { cancellation: new Cancellation(), extensions: [], forward: {} },
   });
 
-async function ask(request: JsonObject, operation: Operation = 'SendMessage', caller = ann): Promise<JsonObject> {
-  const answer = await call(request, operation, caller);
+async function ask(
+  request: JsonObject,
+  operation: Operation = 'SendMessage',
+  caller = ann,
+  at = dispatcher,
+): Promise<JsonObject> {
+  const answer = await call(request, operation, caller, at);
   if (answer.kind !== 'result') throw new Error('unexpected stream');
   return answer.result.value as JsonObject;
 }
@@ -128,5 +142,46 @@ describe('the routing agent behind the dispatcher (G-4, G-5)', () => {
 
   test('a message that fits an agent goes directly to it', async () => {
     expect(await ask(message('the weather in Oslo'))).toMatchObject({ message: { parts: [{ text: 'weather' }] } });
+  });
+
+  test('S23, S24: the agent that an answer names has its limits, and its call is in the audit trail', async () => {
+    const trail: AuditRecord[] = [];
+    const pipeline = new Pipeline([
+      callAudit({
+        trail: { ...NO_AUDIT, record: (record) => trail.push(record) },
+        hash: undefined,
+        excludes: () => false,
+      }),
+      rates({
+        limits: [
+          { per: ['server'], requests: 1, interval: 3_600_000, applies: ({ target }) => target?.server === 'travel' },
+        ],
+        counter: { incr: async (_, n) => n },
+        now: () => 0,
+        replicas: () => 1,
+        away: () => {},
+        overloaded: () => undefined,
+      }),
+      callLimits(new CallSlots({ perCaller: 1, perSession: undefined, perServer: 1 })),
+    ]);
+    const limited: AgentDispatcher = dispatcherWith(pipeline, () => limited);
+    const states: string[] = [];
+    for (let i = 0; i < 2; i++) {
+      const { task } = (await ask(message('hello'), 'SendMessage', ann, limited)) as { task: Task };
+      const answer = ask(message('travel', { taskId: task.id }), 'SendMessage', ann, limited);
+      states.push(
+        await answer.then(
+          (value) => (value as { task: Task }).task.status.state,
+          (error) => error.reason,
+        ),
+      );
+    }
+    await limited.close();
+    expect(states[0]).toBe('TASK_STATE_COMPLETED');
+    expect(states[1]).not.toBe('TASK_STATE_COMPLETED');
+    expect(trail.filter((record) => 'server' in record && record.server === 'travel')).toMatchObject([
+      { kind: 'call', caller: 'ann', outcome: 'ok', decision: 'allowed' },
+      { kind: 'call', caller: 'ann', outcome: 'error', decision: 'denied', rule: 'rate_limited' },
+    ]);
   });
 });

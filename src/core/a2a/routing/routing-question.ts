@@ -163,6 +163,7 @@ export class RoutingAgent implements Agent {
       dialect,
       exchange,
       nested: true,
+      routed: true,
     });
     if (answer.kind !== 'result') throw new ProtocolError('internal', 'Expected a result from the agent gateway');
     return outcome(ids, history, chosen, answer.result.value as SendMessageResponse);
