@@ -52,7 +52,15 @@ describe('the check of a URL', () => {
       'http://agent/',
     ])
       open.checkUrl(url);
-    for (const url of ['http://169.254.169.254/', 'http://metadata/', 'http://[fd00:ec2::254]/', 'http://[fe80::1]/'])
+    for (const url of [
+      'http://169.254.169.254/',
+      'http://metadata/',
+      'http://[fd00:ec2::254]/',
+      // The credentials of containers.
+      'http://169.254.170.2/',
+      'http://[fd00:ec2::23]/',
+      'http://[fe80::1]/',
+    ])
       expect(() => open.checkUrl(url)).toThrow(EgressRefused);
     expect(() => new Egress({ allowPrivate: true, ports: [4000] }).checkUrl('http://localhost:4001/')).toThrow(/port/);
   });

@@ -50,7 +50,7 @@ const PRIVATE_V6 = blockList('ipv6', ['::1/128', 'fc00::/7']);
 
 /** Metadata services inside the private ranges, or at a public address. */
 const METADATA_V4 = blockList('ipv4', ['100.100.100.200/32', '168.63.129.16/32']);
-const METADATA_V6 = blockList('ipv6', ['fd00:ec2::254/128', 'fd20:ce::254/128']);
+const METADATA_V6 = blockList('ipv6', ['fd00:ec2::/32', 'fd20:ce::254/128']);
 
 /**
  * Never a valid destination: this network, link-local (metadata services), documentation, tests, multicast, reserved.
