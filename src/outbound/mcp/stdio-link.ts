@@ -25,7 +25,7 @@ import { StdioChannel } from './session/stdio-channel.js';
 import { asProtocolError } from './session/stdio-error-messages.js';
 import { type Lease, leaseFor, type SessionSupervisor } from './session/stdio-lease.js';
 import { CANONICAL, StdioSessions, sessionKey } from './session/stdio-sessions.js';
-import { ForeignVersions, probeVersion } from './stdio-version-probe.js';
+import { ForeignVersions, handshakeFirst, probeVersion } from './stdio-version-probe.js';
 
 export interface StdioLinkOptions {
   readonly context: UpstreamContext;
@@ -85,15 +85,16 @@ export class StdioLink implements Link {
   private openFirst(start: Start, signal: AbortSignal): Promise<ModernStdio | LegacySession> {
     const { context, modernOffer } = this.options;
     const openLegacy = (channel: StdioChannel): Promise<LegacySession> => this.openLegacy(CANONICAL, channel);
+    const options = { context, modernOffer, signal, openLegacy };
     if (this.stayedSilent) {
       // Some servers stop reading after an unknown request. This process gets the handshake first.
       this.stayedSilent = false;
-      return openLegacy(new StdioChannel(context, start));
+      return handshakeFirst(start, options);
     }
     signal.addEventListener('abort', () => {
       this.stayedSilent = signal.reason instanceof StdioError && signal.reason.reason === 'timeout';
     });
-    return probeVersion(start, { context, modernOffer, signal, openLegacy });
+    return probeVersion(start, options);
   }
 
   private async openLegacy(key: string, channel: StdioChannel): Promise<LegacySession> {

@@ -13,6 +13,7 @@ import type { Child, ChildEvents } from '../stdio/process.js';
 import type { UpstreamContext } from './context.js';
 import { ModernStdio } from './modern-stdio.js';
 import type { LegacySession } from './session/legacy-session.js';
+import { HandshakeRefused } from './session/session-errors.js';
 import { StdioChannel } from './session/stdio-channel.js';
 
 export interface VersionProbeOptions {
@@ -44,7 +45,7 @@ const PROBE_WAIT = 2_000;
  * handshake after it, is started again and gets the handshake first.
  */
 export async function probeVersion(start: Start, options: VersionProbeOptions): Promise<ModernStdio | LegacySession> {
-  const { context, openLegacy, signal } = options;
+  const { context, signal } = options;
   const probe = new EraProbe(start, options);
   try {
     return await probe.session();
@@ -58,7 +59,29 @@ export async function probeVersion(start: Start, options: VersionProbeOptions): 
     );
   }
   await probe.stop();
-  return openLegacy(new StdioChannel(context, start));
+  return handshakeFirst(start, options);
+}
+
+/**
+ * Opens a session of a new process with the handshake. A modern server that refuses it names its versions, so it is
+ * started again and gets modern requests.
+ */
+export async function handshakeFirst(start: Start, options: VersionProbeOptions): Promise<ModernStdio | LegacySession> {
+  const { context, openLegacy } = options;
+  try {
+    return await openLegacy(new StdioChannel(context, start));
+  } catch (error) {
+    if (!(error instanceof HandshakeRefused)) throw error;
+    const evidence = readProbe({ error }, 'legacy');
+    if (evidence.kind === 'legacy' || evidence.kind === 'none') throw error;
+    context.log.debug({ server: context.name }, 'restarting a process that is modern and refused the handshake');
+    return modernSession(evidence, options, start);
+  }
+}
+
+function modernSession(evidence: Evidence, { context, modernOffer }: VersionProbeOptions, start: Start): ModernStdio {
+  if (evidence.kind === 'foreign') throw new ForeignVersions(evidence);
+  return new ModernStdio(context, evidence.kind === 'modern' ? evidence.revision : modernOffer, start);
 }
 
 /** The channel of a handshake that is withdrawn where the server turns out to be modern. */
@@ -147,9 +170,7 @@ class EraProbe implements ChildEvents {
   }
 
   private modern(evidence: Evidence): ModernStdio {
-    if (evidence.kind === 'foreign') throw new ForeignVersions(evidence);
-    const revision = evidence.kind === 'modern' ? evidence.revision : this.options.modernOffer;
-    return new ModernStdio(this.options.context, revision, (events) => this.handOver(events));
+    return modernSession(evidence, this.options, (events) => this.handOver(events));
   }
 
   /** Gives all later messages of the process to `events`. */
