@@ -206,7 +206,7 @@ describe('parley replay', () => {
     };
     expect(await wrong('clock.jsonl')).toMatch(/^2 .*--to/s);
     expect(await wrong('nowhere.jsonl', '--to', 'clock')).toMatch(/^1 .*cannot be read: ENOENT/s);
-    expect(await wrong('other.jsonl', '--to', 'clock')).toMatch(/^1 .*is no recording/s);
+    expect(await wrong('other.jsonl', '--to', 'clock')).toMatch(/^1 .*is not a recording/s);
     expect(await wrong('broken.jsonl', '--to', 'clock')).toMatch(/^1 .*line 2 .* is not a JSON object/s);
     expect(await wrong('clock.jsonl', '--to', 'clock', '--server', 'units')).toMatch(/^1 .*no such call/s);
     expect(await wrong('clock.jsonl', '--to', 'http://127.0.0.1:9/mcp')).toMatch(/^1 /);
