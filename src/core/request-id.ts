@@ -1,25 +1,27 @@
-import { randomBytes, randomFillSync } from 'node:crypto';
+import { randomBytes } from 'node:crypto';
 
 /** Accepted request ids from clients and proxies. Logs and headers never contain any other text from outside. */
 const ACCEPTABLE = /^[A-Za-z0-9._-]{1,128}$/;
 
 /** Distinguishes this process from all others. */
 const PROCESS = randomBytes(6).toString('hex');
-/** Random bytes for many ids: one request of the system for each id would be slow. */
-const pool = Buffer.alloc(4_096);
-let used = pool.length;
+/** Random digits for many ids: one request of the system and one conversion for each id would be slow. */
+let digits = '';
+let used = 0;
+const DIGITS = 16;
+const IDS = 64;
 
 /**
  * Makes a request id that is unique among all processes. It is cheap, because every call needs one. It is not a counter:
  * the distance of two ids would tell a caller how many requests the others made in between.
  */
 export function newRequestId(): string {
-  if (used === pool.length) {
-    randomFillSync(pool);
+  if (used === digits.length) {
+    digits = randomBytes((IDS * DIGITS) / 2).toString('hex');
     used = 0;
   }
-  used += 8;
-  return `${PROCESS}-${pool.readUInt32LE(used - 8).toString(36)}${pool.readUInt32LE(used - 4).toString(36)}`;
+  used += DIGITS;
+  return `${PROCESS}-${digits.slice(used - DIGITS, used)}`;
 }
 
 /**

@@ -7,7 +7,8 @@ export interface Allowance {
 /** A token bucket. The last request before the bucket is empty may take more than remains. */
 export class TokenBucket {
   private level: number;
-  private at = performance.now();
+  /** When the bucket was last looked at; it is full before. */
+  private at: number | undefined;
 
   constructor(private readonly allowance: Allowance) {
     this.level = allowance.burst;
@@ -16,7 +17,7 @@ export class TokenBucket {
   take(amount: number): boolean {
     const now = performance.now();
     const { burst, second } = this.allowance;
-    this.level = Math.min(burst, this.level + ((now - this.at) / 1_000) * second);
+    this.level = Math.min(burst, this.level + ((now - (this.at ?? now)) / 1_000) * second);
     this.at = now;
     if (this.level < Math.min(1, amount)) return false;
     this.level -= amount;
