@@ -124,6 +124,7 @@ async function benchEngine(name: string, state: State): Promise<void> {
 /** Idle legacy sessions, a row and a listener each, in an otherwise empty process. Runs the compiled sources. */
 function benchSessions(count: number): void {
   const program = `
+    const { setTimeout: sleep } = await import('node:timers/promises');
     const { newId, openState } = await import(process.argv[1]);
     const state = await openState({ data: process.argv[2] });
     const before = process.memoryUsage().rss;
