@@ -2,7 +2,9 @@
 import { readFile, writeFile } from 'node:fs/promises';
 import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest';
 import { namesIn, type ShownServer, startShown } from '../catalog/support.js';
+import { startFixture } from '../conformance/fixture.js';
 import { connectClient, type EraClient, type Json, type Revision } from '../eras/peers.js';
+import { modern } from '../eras/raw.js';
 import { eventually } from '../support/eventually.js';
 import { type RunningGateway, startGateway } from '../support/gateway.js';
 
@@ -81,10 +83,38 @@ describe.each(CLIENTS)('a client of %s', (revision) => {
   });
 });
 
-test('a client with the tasks extension finds and calls a tool, with a question on the way', async () => {
-  const client = await connect('search', '2026-07-28', TASKS);
-  const [first] = await found(client, 'form', { server: 'modern' });
-  expect(JSON.parse(textIn(await client.call('call_tool', { name: first!['name'] })))).toMatchObject(ANSWER);
+test('a client with the tasks extension finds a tool and runs it as a task, with a question on the way', async () => {
+  const fixture = await startFixture('tasks');
+  const gateway = await startGateway({ servers: { files: { url: fixture.url } }, routing: { exposure: 'search' } });
+  const ask = async (method: string, params: Json): Promise<Json> => {
+    const { answer } = await modern(`${gateway.url}/mcp`, method, params, { capabilities: TASKS });
+    return answer!.result!;
+  };
+  try {
+    const searching = { name: 'search_tools', arguments: { query: 'delete a file after confirmation' } };
+    const text = await eventually(
+      async () => textIn(await ask('tools/call', searching)),
+      (said) => said.includes('files__confirm_delete'),
+    );
+    const [{ name }] = (JSON.parse(text) as { tools: [Json] }).tools;
+    expect(name).toBe('files__confirm_delete');
+    const calling = { name: 'call_tool', arguments: { name, arguments: { filename: 'old.txt' } } };
+    const task = await ask('tools/call', calling);
+    expect(task).toMatchObject({ resultType: 'task' });
+    const { taskId } = task;
+    const reach = (status: string): Promise<Json> =>
+      eventually(
+        () => ask('tasks/get', { taskId }),
+        (state) => state['status'] === status,
+      );
+    const { inputRequests } = (await reach('input_required')) as { inputRequests: Json };
+    const answer = { action: 'accept', content: { confirm: true } };
+    await ask('tasks/update', { taskId, inputResponses: { [Object.keys(inputRequests)[0]!]: answer } });
+    expect(textIn((await reach('completed'))['result'] as Json)).toBe('Deleted old.txt');
+  } finally {
+    await gateway.close();
+    await fixture.close();
+  }
 });
 
 test('a search names the servers that it does not cover', async () => {
