@@ -75,7 +75,9 @@ export async function handshakeFirst(start: Start, options: VersionProbeOptions)
     const evidence = readProbe({ error }, 'legacy');
     if (evidence.kind === 'legacy' || evidence.kind === 'none') throw error;
     context.log.debug({ server: context.name }, 'restarting a process that is modern and refused the handshake');
-    return modernSession(evidence, options, start);
+    const session = modernSession(evidence, options, start);
+    await session.answers(2 * context.timeouts.connect);
+    return session;
   }
 }
 
