@@ -1,6 +1,7 @@
 import { randomBytes } from 'node:crypto';
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest';
 import { type Cluster, QUICK, startCluster } from '../../../test/support/engines.js';
+import { wallMs } from '../clock.js';
 import type { Db, State } from '../index.js';
 import { isStateError, StateError } from '../index.js';
 import { ConfiguredKeyring, type Keyring } from '../keyring.js';
@@ -212,8 +213,8 @@ describe.each(['sqlite', 'postgres'] as const)('S24: the audit trail on %s', (en
 
   test('verification succeeds after retention, and not after a forged retention', async () => {
     await fill(open(), 5);
-    const cutoff = Date.now() + 1;
-    await new Promise((resolve) => setTimeout(resolve, 5));
+    const cutoff = wallMs() + 1;
+    await expect.poll(wallMs).toBeGreaterThan(cutoff);
     const audit = open(keyring, { keepMs: HOUR });
     await fill(audit, 5);
     while ((await audit.sweep(cutoff + HOUR)) > 0);

@@ -1,5 +1,6 @@
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest';
 import { type Cluster, ENGINES, QUICK, startCluster } from '../../../test/support/engines.js';
+import { wallMs } from '../clock.js';
 import type { State } from '../index.js';
 
 describe.each(ENGINES.slice(0, 2))('claims on %s', (engine) => {
@@ -42,7 +43,7 @@ describe.each(ENGINES.slice(0, 2))('claims on %s', (engine) => {
 
   test('a released claim does not count as an attempt, and only its holder can release it', async () => {
     await put('a', 1);
-    const now = Date.now();
+    const now = wallMs();
     const [mine] = await state.outbox.claim(1, { now });
     expect(await state.outbox.release({ ...mine!, claim: 'other' }, now)).toBe(false);
     expect(await state.outbox.claim(1, { now })).toEqual([]);
