@@ -1,6 +1,6 @@
 import type { ConfigReloader } from '../app/config-reloader.js';
 import type { Reloadable } from '../app/running.js';
-import type { Logger } from '../telemetry/process-log.js';
+import type { Logger } from '../telemetry/log-output.js';
 import { FileWatch } from './file-watch.js';
 
 /** A closing terminal sends SIGHUP, and every later write to it fails; these errors are ignored. */

@@ -3,7 +3,7 @@ import type { LintAnswer } from '../app/lint.js';
 import type { Reloadable, RunningGateway } from '../app/running.js';
 import type { SearchAnswer } from '../app/search.js';
 import type { Config } from '../config/schema.js';
-import type { callLog, Logger } from '../telemetry/process-log.js';
+import type { callLog, Logger } from '../telemetry/log-output.js';
 
 /** The functions that start the gateway; the command line knows nothing else of it. */
 export interface Starters {

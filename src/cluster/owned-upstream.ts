@@ -27,7 +27,7 @@ import {
 import type { Bus } from '../state/bus.js';
 import { HeldCalls } from './held-calls.js';
 import { MEMBERSHIP_TIMES, type MembershipTimes } from './membership.js';
-import { limiterTo, readCall, type Sinks, sinksOf, writeCall } from './owned-call.js';
+import { limiterTo, readCall, type Sinks, sinksOf, writeCall } from './owned-call-json.js';
 import { OwnedWatch, type Placed } from './owned-watch.js';
 import { Ownership } from './ownership.js';
 

@@ -10,7 +10,7 @@ import { isStateError } from '../state/errors.js';
 import type { Log } from '../telemetry/log.js';
 import { Incoming } from './incoming.js';
 import type { Membership } from './membership.js';
-import { type Envelope, Outgoing } from './outgoing.js';
+import { type Envelope, Outgoing } from './outgoing-messages.js';
 import { QueueBudget } from './stream-writer.js';
 import { unreachable } from './unreachable.js';
 

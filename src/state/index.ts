@@ -4,7 +4,7 @@ import type { Bus } from './bus.js';
 import { monotonicMs } from './clock.js';
 import { Counters } from './counters.js';
 import type { Db } from './db.js';
-import { Envelope } from './envelope.js';
+import { Envelope } from './envelope-encryption.js';
 import { StateError } from './errors.js';
 import { ConfiguredKeyring, FileKeyring, type Keyring, type KeySetting } from './keyring.js';
 import { openDb } from './open-db.js';

@@ -10,7 +10,7 @@ import { configFrom } from '../../src/config/load.js';
 import type { UpstreamRegistry, UpstreamSettings } from '../../src/core/upstream-registry.js';
 import { MASK } from '../../src/identity/mask-secrets.js';
 import { ProtocolError } from '../../src/protocol/errors.js';
-import { Envelope } from '../../src/state/envelope.js';
+import { Envelope } from '../../src/state/envelope-encryption.js';
 import { SILENT } from '../../src/telemetry/log.js';
 import { eventually } from '../support/eventually.js';
 

@@ -1,6 +1,6 @@
 import { hasConfiguration, loadConfig } from '../../config/load.js';
 import type { Config } from '../../config/schema.js';
-import { createLog } from '../../telemetry/process-log.js';
+import { createLog } from '../../telemetry/log-output.js';
 import { columns, oneLine } from '../../telemetry/style.js';
 import { CONFIG, type Command, type CommandLine, HELP, JSON_OUTPUT } from '../command.js';
 

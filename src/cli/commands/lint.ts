@@ -1,6 +1,6 @@
 import { hasConfiguration, loadConfig } from '../../config/load.js';
 import { formatProblem } from '../../config/problem.js';
-import { createLog } from '../../telemetry/process-log.js';
+import { createLog } from '../../telemetry/log-output.js';
 import { CONFIG, type Command, type CommandLine, HELP, UsageError } from '../command.js';
 
 export const LINT: Command = {

@@ -7,7 +7,7 @@ import { formatListen } from '../../config/address.js';
 import { hasConfiguration, loadConfig } from '../../config/load.js';
 import type { Config } from '../../config/schema.js';
 import { followLevelSignal, LogLevelSwitch } from '../../telemetry/log-level.js';
-import { callLog, createLog, writesText } from '../../telemetry/process-log.js';
+import { callLog, createLog, writesText } from '../../telemetry/log-output.js';
 import { type CliEnvironment, CONFIG, type Command, HELP } from '../command.js';
 import { welcomeText } from '../quickstart-welcome.js';
 import { type Reloads, withReloads } from '../reload.js';

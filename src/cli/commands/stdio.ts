@@ -5,7 +5,7 @@ import { hasConfiguration, loadConfig } from '../../config/load.js';
 import { formatProblem, nearest } from '../../config/problem.js';
 import type { Config } from '../../config/schema.js';
 import { followLevelSignal, LogLevelSwitch } from '../../telemetry/log-level.js';
-import { callLog, createLog } from '../../telemetry/process-log.js';
+import { callLog, createLog } from '../../telemetry/log-output.js';
 import { type CliEnvironment, CONFIG, type Command, HELP, UsageError } from '../command.js';
 import { type Reloads, withReloads } from '../reload.js';
 

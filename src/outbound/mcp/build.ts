@@ -20,7 +20,7 @@ import { WholeRequests } from '../http/whole-request.js';
 import { OpenApiUpstream } from '../openapi/upstream.js';
 import { shownUrl, type UpstreamContext } from './context.js';
 import { HttpLink } from './http-link.js';
-import { ServerTraffic } from './server-traffic.js';
+import { ServerTraffic } from './server-traffic-limits.js';
 import { StdioLink } from './stdio-link.js';
 import { McpUpstream, type VerdictMemory } from './upstream.js';
 

@@ -5,7 +5,7 @@ import { type ErrorDetail, ProtocolError } from '../../protocol/errors.js';
 import type { Implementation } from '../../protocol/mcp/model.js';
 import type { Log } from '../../telemetry/log.js';
 import type { HttpClient } from '../http/index.js';
-import { FLOODED, type ServerTraffic } from './server-traffic.js';
+import { FLOODED, type ServerTraffic } from './server-traffic-limits.js';
 
 /** Shared by all connections to one configured server. */
 export interface UpstreamContext {

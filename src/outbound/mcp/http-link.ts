@@ -11,7 +11,7 @@ import { ModernHttp } from './modern-http.js';
 import { ModernPeer } from './modern-peer.js';
 import type { Link, Peer } from './peer.js';
 import { sendRaw } from './raw-http.js';
-import { FLOODED } from './server-traffic.js';
+import { FLOODED } from './server-traffic-limits.js';
 import { HttpSessions } from './session/http-sessions.js';
 
 export interface HttpLinkOptions {

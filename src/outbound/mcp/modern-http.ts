@@ -49,7 +49,7 @@ import type { ModernWire } from './modern-peer.js';
 import { type PostEvents, post } from './post-reply.js';
 import { ReplyEndTimer } from './reply-end-timer.js';
 import { modernCallHeaders, modernHeaders } from './request-headers.js';
-import { FLOODED } from './server-traffic.js';
+import { FLOODED } from './server-traffic-limits.js';
 
 /** Modern Streamable HTTP: requests are independent of each other. Closing the reply stream of a request cancels it. */
 export class ModernHttp implements ModernWire {

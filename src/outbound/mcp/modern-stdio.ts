@@ -28,7 +28,7 @@ import { broken, invalidReply, timedOut, type UpstreamContext, unavailable } fro
 import { Deadline } from './deadline.js';
 import { gatewayCall } from './gateway-call.js';
 import type { OpenWatch } from './peer.js';
-import { FLOODED } from './server-traffic.js';
+import { FLOODED } from './server-traffic-limits.js';
 import { endingOf, problemOf } from './session/stdio-error-messages.js';
 
 interface Waiting {

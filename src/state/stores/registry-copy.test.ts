@@ -1,6 +1,6 @@
 import { afterAll, beforeAll, beforeEach, describe, expect, test, vi } from 'vitest';
 import { type Cluster, ENGINES, QUICK, startCluster } from '../../../test/support/engines.js';
-import { Envelope } from '../envelope.js';
+import { Envelope } from '../envelope-encryption.js';
 import { RegistryCopy, type State } from '../index.js';
 
 describe.each(ENGINES)('a copy of the registry on %s', (engine) => {

@@ -2,7 +2,7 @@ import type { Log } from '../../telemetry/log.js';
 import type { Bus } from '../bus.js';
 import { wallMs } from '../clock.js';
 import type { Db, Row, Value } from '../db.js';
-import { type Envelope, isEnvelope, keyIdOf } from '../envelope.js';
+import { type Envelope, isEnvelope, keyIdOf } from '../envelope-encryption.js';
 
 export interface RegistryRow<T> {
   kind: string;

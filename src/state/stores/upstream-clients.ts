@@ -1,7 +1,7 @@
 import { createHash } from 'node:crypto';
 import { wallMs } from '../clock.js';
 import type { Db, Row } from '../db.js';
-import { type Envelope, keyIdOf } from '../envelope.js';
+import { type Envelope, keyIdOf } from '../envelope-encryption.js';
 
 /** Identifies a registration of the gateway as an OAuth client. A client of one issuer is never used at another. */
 export interface UpstreamClientKey {

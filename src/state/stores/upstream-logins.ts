@@ -1,6 +1,6 @@
 import { wallMs } from '../clock.js';
 import type { Db, Row } from '../db.js';
-import type { Envelope } from '../envelope.js';
+import type { Envelope } from '../envelope-encryption.js';
 import type { Expiring } from '../sweeper.js';
 
 /** Maximum number of sign-ins that one caller has under way; a new one replaces the oldest. */

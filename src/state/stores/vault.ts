@@ -1,7 +1,7 @@
 import { createHash } from 'node:crypto';
 import { wallMs } from '../clock.js';
 import type { Db, Row } from '../db.js';
-import { type Envelope, keyIdOf } from '../envelope.js';
+import { type Envelope, keyIdOf } from '../envelope-encryption.js';
 import type { Expiring } from '../sweeper.js';
 
 /** Identifies a secret: who uses it, who issued it, for which resource, at which upstream. */

@@ -40,12 +40,12 @@ import {
 import { readExperimentalTask } from '../../../protocol/mcp/translate/task.js';
 import { invalidReply, type Server } from '../context.js';
 import { gatewayCall } from '../gateway-call.js';
-import { FLOODED, type ServerTraffic } from '../server-traffic.js';
+import { FLOODED, type ServerTraffic } from '../server-traffic-limits.js';
 import type { ChannelEvents, Ticket } from './channel.js';
 import { Elicitations } from './elicitations.js';
 import { handshake } from './handshake.js';
 import type { HttpChannel } from './http-channel.js';
-import { PendingCall, type PendingHost } from './pending.js';
+import { PendingCall, type PendingHost } from './pending-call.js';
 import type { PortableCall, PortableSession } from './portable-call.js';
 import { QuestionReplies } from './question-replies.js';
 import { SessionExpired } from './session-errors.js';

@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import { SERVER_TRAFFIC_LIMITS, ServerTraffic } from './server-traffic.js';
+import { SERVER_TRAFFIC_LIMITS, ServerTraffic } from './server-traffic-limits.js';
 
 test('the pause doubles while floods go on, and is short again after a quiet time', () => {
   let now = 0;

@@ -3,8 +3,8 @@ import { Cancellation, GATEWAY } from '../../../core/caller.js';
 import { complete, type Outcome, type ParkedCall } from '../../../core/gateway.js';
 import { RawObject } from '../../../protocol/jsonrpc/raw.js';
 import { gatewayCall } from '../gateway-call.js';
-import { SERVER_TRAFFIC_LIMITS, ServerTraffic } from '../server-traffic.js';
-import { PendingCall, type PendingHost } from './pending.js';
+import { SERVER_TRAFFIC_LIMITS, ServerTraffic } from '../server-traffic-limits.js';
+import { PendingCall, type PendingHost } from './pending-call.js';
 
 const sink = () => ({ notify: () => {}, cancellation: new Cancellation() });
 

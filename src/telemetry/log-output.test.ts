@@ -2,7 +2,7 @@ import { spawnSync } from 'node:child_process';
 import { fileURLToPath } from 'node:url';
 import pino from 'pino';
 import { expect, test } from 'vitest';
-import { callLog, createLog, textDestination } from './process-log.js';
+import { callLog, createLog, textDestination } from './log-output.js';
 
 function lines(write: (log: pino.Logger) => void): string[] {
   const out: string[] = [];
@@ -56,7 +56,7 @@ test('calls are logged at info in JSON and at debug in text', () => {
 });
 
 test.each(['process.exit(3)', ''])('no line is lost when the process ends with "%s"', (end) => {
-  const file = fileURLToPath(new URL('./process-log.ts', import.meta.url));
+  const file = fileURLToPath(new URL('./log-output.ts', import.meta.url));
   const loader = fileURLToPath(new URL('../../test/support/ts.mjs', import.meta.url));
   const program = `
     import { callLog, createLog } from ${JSON.stringify(file)};

@@ -19,7 +19,7 @@ import {
 import { nextId } from '../../request-ids.js';
 import { type Server, timedOut, tooMuch } from '../context.js';
 import { Deadline } from '../deadline.js';
-import type { ServerTraffic } from '../server-traffic.js';
+import type { ServerTraffic } from '../server-traffic-limits.js';
 import type { Ticket } from './channel.js';
 import { type PortableCall, type PortableSession, writePortable } from './portable-call.js';
 import type { QuestionReplies } from './question-replies.js';
