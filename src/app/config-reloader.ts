@@ -5,7 +5,7 @@ import { ConfigError, formatOrigin, type Problem } from '../config/problem.js';
 import { type AuditActor, OPERATOR } from '../core/audit-trail.js';
 import type { Log } from '../telemetry/log.js';
 import type { LogLevelSwitch } from '../telemetry/log-level.js';
-import type { Reloadable } from './running.js';
+import type { Reloadable } from './running-gateway.js';
 
 /** A problem of the configuration, with secrets masked. */
 export interface ReloadProblem {

@@ -1,7 +1,7 @@
 import { GATEWAY } from '../core/caller.js';
 import type { Catalog } from '../core/catalog/catalog.js';
 import { ALL_SERVERS } from '../core/gateway.js';
-import type { Offer } from './running.js';
+import type { Offer } from './running-gateway.js';
 
 /** The tools of every server, under the names callers see. */
 export async function offeredTools(catalog: Catalog): Promise<Offer> {

@@ -18,7 +18,7 @@ import { type ClientSnippet, clientSnippets, TOKEN_PLACEHOLDER } from '../inboun
 import type { Log } from '../telemetry/log.js';
 import { ATTRIBUTES as A, HEALTH_PROBE, spanName } from '../telemetry/tracing/names.js';
 import { traced } from '../telemetry/tracing/work-span.js';
-import type { Endpoint, Paste, Summary } from './running.js';
+import type { Endpoint, Paste, Summary } from './running-gateway.js';
 import type { Runtime } from './runtime.js';
 import { countedFor } from './visible-counts.js';
 

@@ -12,7 +12,7 @@ import { ServerLogs } from '../inbound/admin/server-logs.js';
 import { TailEndpoint } from '../inbound/admin/tail-endpoint.js';
 import { PROBLEM_ERRORS } from '../inbound/api/problem-errors.js';
 import { ConnectEndpoint } from '../inbound/connect/connect-endpoint.js';
-import { connectionsWithin } from '../inbound/http/descriptors.js';
+import { connectionsWithin } from '../inbound/http/file-descriptors.js';
 import { Health } from '../inbound/http/health.js';
 import { Origins } from '../inbound/http/host-and-origin.js';
 import type { ListenerSettings } from '../inbound/http/listener.js';
@@ -33,7 +33,7 @@ import { offeredTools } from './offered-tools.js';
 import { baseUrl, Overview } from './overview.js';
 import { INFO, VERSION } from './product-info.js';
 import { restRoutes } from './rest-endpoints.js';
-import type { RunningGateway } from './running.js';
+import type { RunningGateway } from './running-gateway.js';
 import { Runtime } from './runtime.js';
 
 /** Time that the gateway still accepts calls after readiness reports false, in milliseconds. */

@@ -9,7 +9,7 @@ import { StdioEndpoint } from '../inbound/mcp/stdio-endpoint.js';
 import { Lifecycle } from './lifecycle.js';
 import { Overview } from './overview.js';
 import { INFO } from './product-info.js';
-import type { Reloadable } from './running.js';
+import type { Reloadable } from './running-gateway.js';
 import { Runtime } from './runtime.js';
 import type { ServeOptions } from './serve.js';
 

@@ -4,7 +4,7 @@ import path from 'node:path';
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
 import { parse } from 'yaml';
 import { withCommandStorage } from '../app/command-storage.js';
-import type { Summary } from '../app/running.js';
+import type { Summary } from '../app/running-gateway.js';
 import type { Environment } from '../config/expand.js';
 import { loadConfig } from '../config/load.js';
 import type { Config } from '../config/schema.js';

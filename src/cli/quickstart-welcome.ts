@@ -1,6 +1,6 @@
 import path from 'node:path';
 import { fileURLToPath } from 'node:url';
-import type { Offer } from '../app/running.js';
+import type { Offer } from '../app/running-gateway.js';
 import { columns } from '../telemetry/style.js';
 
 export interface Welcome {

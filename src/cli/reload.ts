@@ -1,5 +1,5 @@
 import type { ConfigReloader } from '../app/config-reloader.js';
-import type { Reloadable } from '../app/running.js';
+import type { Reloadable } from '../app/running-gateway.js';
 import type { Logger } from '../telemetry/log-output.js';
 import { FileWatch } from './file-watch.js';
 

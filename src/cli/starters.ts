@@ -1,6 +1,6 @@
 import type { ConfigReloader } from '../app/config-reloader.js';
 import type { LintAnswer } from '../app/lint.js';
-import type { Reloadable, RunningGateway } from '../app/running.js';
+import type { Reloadable, RunningGateway } from '../app/running-gateway.js';
 import type { SearchAnswer } from '../app/search.js';
 import type { Config } from '../config/schema.js';
 import type { callLog, Logger } from '../telemetry/log-output.js';

@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'vitest';
-import type { Summary, UpstreamRow } from '../app/running.js';
+import type { Summary, UpstreamRow } from '../app/running-gateway.js';
 import { PLAIN } from '../telemetry/style.js';
 import { summaryText, upstreamTable } from './summary.js';
 

@@ -1,4 +1,4 @@
-import type { Summary, UpstreamRow } from '../app/running.js';
+import type { Summary, UpstreamRow } from '../app/running-gateway.js';
 import { columns, duration, oneLine, paint, plural, type Style, wrap } from '../telemetry/style.js';
 
 /** The text at the start: the servers and agents, the endpoints, and the configuration to paste into a client. */

@@ -11,7 +11,7 @@ import { PassThrough } from 'node:stream';
 import { Client, credentials, Metadata } from '@grpc/grpc-js';
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test, vi } from 'vitest';
 import { WebSocket } from 'ws';
-import type { RunningGateway } from '../../src/app/running.js';
+import type { RunningGateway } from '../../src/app/running-gateway.js';
 import { startServe } from '../../src/app/serve.js';
 import { startStdio } from '../../src/app/stdio.js';
 import { configFrom } from '../../src/config/load.js';

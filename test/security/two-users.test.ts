@@ -9,7 +9,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, describe, expect, test } from 'vitest';
 import { credentialServices } from '../../src/app/credential-order.js';
-import type { RunningGateway } from '../../src/app/running.js';
+import type { RunningGateway } from '../../src/app/running-gateway.js';
 import { startServe } from '../../src/app/serve.js';
 import { openStorage } from '../../src/app/storage.js';
 import { configFrom } from '../../src/config/load.js';

@@ -7,7 +7,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { decodeJwt, decodeProtectedHeader } from 'jose';
 import { afterEach, expect, test } from 'vitest';
-import type { RunningGateway } from '../../src/app/running.js';
+import type { RunningGateway } from '../../src/app/running-gateway.js';
 import { startServe } from '../../src/app/serve.js';
 import { forgetSecrets, listSecrets } from '../../src/app/vault-admin.js';
 import { configFrom } from '../../src/config/load.js';

@@ -1,6 +1,6 @@
 import { ConfigReloader } from '../../app/config-reloader.js';
 import { watchFailures } from '../../app/process-failures.js';
-import type { Reloadable } from '../../app/running.js';
+import type { Reloadable } from '../../app/running-gateway.js';
 import { hasConfiguration, loadConfig } from '../../config/load.js';
 import { formatProblem, nearest } from '../../config/problem.js';
 import type { Config } from '../../config/schema.js';

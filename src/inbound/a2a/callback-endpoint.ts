@@ -10,8 +10,8 @@ import { ProtocolError } from '../../protocol/errors.js';
 import type { JsonValue } from '../../protocol/jsonrpc/raw.js';
 import { type StructureLimits, structureFault } from '../../protocol/jsonrpc/scan.js';
 import type { Bus } from '../../state/index.js';
-import { sendBody, sendEmpty, sendJson } from '../http/reply.js';
 import type { ErrorFormat, RequestContext, Route } from '../http/route.js';
+import { sendBody, sendEmpty, sendJson } from '../http/send-body.js';
 
 export interface CallbackEndpointOptions {
   readonly callbacks: Pick<Callbacks, 'address'>;

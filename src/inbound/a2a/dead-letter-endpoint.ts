@@ -1,8 +1,8 @@
 import type { Principal } from '../../core/caller.js';
 import { isWholeAdmin } from '../../core/whole-admin.js';
 import { ProtocolError } from '../../protocol/errors.js';
-import { sendJson } from '../http/reply.js';
 import type { ErrorFormat, RequestContext, Route } from '../http/route.js';
+import { sendJson } from '../http/send-body.js';
 
 /** Undelivered notifications. An owner sees its own, an administrator sees all. */
 export interface DeadLetterBox {

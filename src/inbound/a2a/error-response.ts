@@ -4,9 +4,9 @@ import { dialect, restError } from '../../protocol/a2a/index.js';
 import { A2A_JSON, refusalDialect } from '../../protocol/a2a/version-behavior.js';
 import { ProtocolError, type Reason } from '../../protocol/errors.js';
 import { type Id, writeError } from '../../protocol/jsonrpc/message.js';
-import { sendBody, sendJson } from '../http/reply.js';
 import type { InboundResponse } from '../http/response.js';
 import type { ErrorFormat, RequestContext } from '../http/route.js';
+import { sendBody, sendJson } from '../http/send-body.js';
 import { namedVersion } from './http-binding.js';
 
 /**

@@ -16,9 +16,9 @@ import {
   resultHead,
 } from '../../protocol/jsonrpc/message.js';
 import { isObject, type JsonObject, type JsonValue } from '../../protocol/jsonrpc/raw.js';
-import { isJson } from '../http/accept.js';
-import { sendText } from '../http/reply.js';
+import { isJson } from '../http/accept-header.js';
 import type { RequestContext, Route } from '../http/route.js';
+import { sendText } from '../http/send-body.js';
 import { dispatchCall, eventsOf, extensionHeaders, knownFailure, unsupportedVersion } from './dispatch-call.js';
 import {
   A2A_RPC_ERRORS,

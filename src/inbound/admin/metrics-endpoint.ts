@@ -1,8 +1,8 @@
 import { ANYBODY, type Authenticator } from '../../identity/authenticator.js';
 import { ProtocolError } from '../../protocol/errors.js';
 import type { MetricRegistry } from '../../telemetry/metrics/registry.js';
-import { sendText } from '../http/reply.js';
 import type { ErrorFormat, RequestContext, Route } from '../http/route.js';
+import { sendText } from '../http/send-body.js';
 
 export interface MetricsEndpointOptions {
   readonly registry: MetricRegistry;

@@ -2,8 +2,8 @@ import type { Principal } from '../../core/caller.js';
 import type { Catalog } from '../../core/catalog/catalog.js';
 import { ALONE } from '../../core/cluster.js';
 import { ProtocolError } from '../../protocol/errors.js';
-import { sendJson } from '../http/reply.js';
 import type { ErrorFormat, RequestContext, Route } from '../http/route.js';
+import { sendJson } from '../http/send-body.js';
 
 /**
  * The latest output of a server that runs as a process. It may contain anything the server logs, so only administrators

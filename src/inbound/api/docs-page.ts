@@ -1,5 +1,5 @@
-import { sendText } from '../http/reply.js';
 import type { RequestContext, Route } from '../http/route.js';
+import { sendText } from '../http/send-body.js';
 import { type Html, html } from '../oauth/html.js';
 import { pageHeaders } from '../oauth/page-response.js';
 import { openApiOf, tagOf } from './openapi.js';

@@ -5,8 +5,8 @@ import type { Principal } from '../../core/caller.js';
 import { ofWholeGateway } from '../../core/whole-admin.js';
 import { ProtocolError } from '../../protocol/errors.js';
 import { structureFault } from '../../protocol/jsonrpc/scan.js';
-import { sendEmpty, sendText } from '../http/reply.js';
 import type { Access, JsonSchema, Method, Params, Query, RequestContext, Route, RouteApi } from '../http/route.js';
+import { sendEmpty, sendText } from '../http/send-body.js';
 import { PROBLEM_ERRORS } from './problem-errors.js';
 
 /** One request of the management API: its parameters and its body are checked against the schemas of its operation. */

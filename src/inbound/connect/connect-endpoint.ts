@@ -15,8 +15,8 @@ import { CALLBACK_PATH, DOCUMENT_PATH, type Logins, type LoginUpstream } from '.
 import { scopeOf } from '../../identity/upstream-login/scopes.js';
 import { hostOf } from '../../identity/upstream-login/secure-url.js';
 import { ProtocolError } from '../../protocol/errors.js';
-import { sendJson, sendText } from '../http/reply.js';
 import type { ErrorFormat, RequestContext, Route } from '../http/route.js';
+import { sendJson, sendText } from '../http/send-body.js';
 import { CONNECT_HEADERS, connectedPage, consentPage, failurePage, leavingPage } from './connect-pages.js';
 
 /** The identity of a browser, where the gateway itself signs users in. */

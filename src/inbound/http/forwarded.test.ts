@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { Addresses } from './connections.js';
+import { Addresses } from './connection-limits.js';
 import { plainAddress, TrustedProxies } from './forwarded.js';
 
 const proxies = new TrustedProxies(['10.0.0.0/8', '127.0.0.1', '2001:db8::/32']);

@@ -3,9 +3,9 @@ import { principalOf } from '../../core/caller.js';
 import { Challenge } from '../../identity/authenticator.js';
 import { Health } from './health.js';
 import { Origins } from './host-and-origin.js';
-import { sendText } from './reply.js';
 import type { ErrorFormat } from './route.js';
 import { RouteTable } from './route-table.js';
+import { sendText } from './send-body.js';
 import { HttpServer } from './server.js';
 
 const TEXT: ErrorFormat = {

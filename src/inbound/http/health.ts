@@ -4,8 +4,8 @@ import type { Catalog } from '../../core/catalog/catalog.js';
 import { within } from '../../core/timing.js';
 import type { UpstreamHealth } from '../../core/upstream.js';
 import { ANYBODY } from '../../identity/authenticator.js';
-import { sendJson } from './reply.js';
 import type { ErrorFormat, RequestContext, Route } from './route.js';
+import { sendJson } from './send-body.js';
 
 /** Whether the database and the bus respond. */
 export interface StorageHealth {

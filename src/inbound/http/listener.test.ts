@@ -7,11 +7,11 @@ import { ProtocolError } from '../../protocol/errors.js';
 import { SILENT } from '../../telemetry/log.js';
 import { Origins } from './host-and-origin.js';
 import { Listener, type ListenerSettings, SETTINGS } from './listener.js';
-import { sendText } from './reply.js';
 import type { InboundRequest } from './request.js';
 import type { InboundResponse } from './response.js';
 import type { ErrorFormat, Route } from './route.js';
 import { RouteTable } from './route-table.js';
+import { sendText } from './send-body.js';
 import { HttpServer } from './server.js';
 import { EventResponse } from './stream.js';
 

@@ -9,7 +9,7 @@ import { ProtocolError } from '../../protocol/errors.js';
 import { type Log, SILENT } from '../../telemetry/log.js';
 import { ThrottledLog } from '../../telemetry/throttled-log.js';
 import type { Connection, ConnectionOwner } from './connection.js';
-import { type ConnectionLimits, Connections, type ExceededLimit } from './connections.js';
+import { type ConnectionLimits, Connections, type ExceededLimit } from './connection-limits.js';
 import { TrustedProxies } from './forwarded.js';
 import type { InboundRequest } from './request.js';
 import { MOST_HEADERS, refusalOf } from './request-head.js';

@@ -1,8 +1,8 @@
 import { ANYBODY } from '../../identity/authenticator.js';
 import { type ProtectedResources, RESOURCE_METADATA } from '../../identity/protected-resource.js';
 import { ProtocolError } from '../../protocol/errors.js';
-import { sendJson } from './reply.js';
 import type { ErrorFormat, Fallback, RequestContext, Route } from './route.js';
+import { sendJson } from './send-body.js';
 
 const AUTHORIZATION_SERVER = '/.well-known/oauth-authorization-server';
 

@@ -2,15 +2,15 @@ import { ANONYMOUS, isAdmin, type Principal } from '../../core/caller.js';
 import type { Refusals } from '../../identity/audited-refusals.js';
 import { type Authenticated, type Authenticator, admitted, Challenge } from '../../identity/authenticator.js';
 import { ProtocolError } from '../../protocol/errors.js';
-import { Addresses } from './connections.js';
+import { Addresses } from './connection-limits.js';
 import type { TrustedProxies } from './forwarded.js';
 import { type Origins, preflight } from './host-and-origin.js';
 import { OpenExchanges, type WatchedExchange } from './open-exchanges.js';
-import { sendEmpty } from './reply.js';
 import type { InboundRequest } from './request.js';
 import type { InboundResponse } from './response.js';
 import type { Access, Params, Query, RequestContext, Route } from './route.js';
 import type { Match, RouteTable } from './route-table.js';
+import { sendEmpty } from './send-body.js';
 
 export interface RequestChecksOptions {
   /** Authenticates the caller of every request. */

@@ -4,9 +4,9 @@ import { ADMIN_ROLE, principalOf } from '../../core/caller.js';
 import { type Authenticated, type AuthenticationRequest, Challenge } from '../../identity/authenticator.js';
 import { ProtocolError } from '../../protocol/errors.js';
 import { Origins } from './host-and-origin.js';
-import { sendText } from './reply.js';
 import type { Access, ErrorFormat, Route } from './route.js';
 import { RouteTable } from './route-table.js';
+import { sendText } from './send-body.js';
 import { HttpServer } from './server.js';
 
 const TEXT: ErrorFormat = {

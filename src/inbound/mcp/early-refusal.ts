@@ -3,10 +3,10 @@ import { writeError } from '../../protocol/jsonrpc/message.js';
 import type { JsonObject } from '../../protocol/jsonrpc/raw.js';
 import { HEADER } from '../../protocol/mcp/headers.js';
 import { NEWEST, type Revision, revisionOf, soundsModern } from '../../protocol/mcp/revisions/index.js';
-import { sendJson } from '../http/reply.js';
 import type { InboundRequest } from '../http/request.js';
 import type { InboundResponse } from '../http/response.js';
 import type { ErrorFormat } from '../http/route.js';
+import { sendJson } from '../http/send-body.js';
 
 /** The version that a request's header names. */
 export function versionOf(req: InboundRequest): string | undefined {

@@ -1,7 +1,7 @@
 import { createHash } from 'node:crypto';
 import type { UpstreamState } from '../../core/upstream-monitor.js';
-import { sendText } from '../http/reply.js';
 import type { InboundResponse } from '../http/response.js';
+import { sendText } from '../http/send-body.js';
 import type { ClientSnippet } from './client-snippets.js';
 
 export interface PageTool {

@@ -14,11 +14,11 @@ import { type Classified, classify, type HeaderLookup, unsupportedVersion } from
 import { HEADER } from '../../protocol/mcp/headers.js';
 import { NEWEST, revisionOf, soundsModern } from '../../protocol/mcp/revisions/index.js';
 import { EVENT_STREAM, writeEvent } from '../../protocol/sse/writer.js';
-import { type Accepted, accepted, isJson } from '../http/accept.js';
-import { sendBody, sendEmpty, sendJson } from '../http/reply.js';
+import { type Accepted, accepted, isJson } from '../http/accept-header.js';
 import type { InboundRequest } from '../http/request.js';
 import type { InboundResponse } from '../http/response.js';
 import type { Method, RequestContext, Route } from '../http/route.js';
+import { sendBody, sendEmpty, sendJson } from '../http/send-body.js';
 import { STREAM_AGE } from '../http/stream.js';
 import { MCP_ERRORS, refuse, versionOf, withVersion } from './early-refusal.js';
 import { sendPage } from './html-page.js';

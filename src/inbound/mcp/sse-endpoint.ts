@@ -5,10 +5,10 @@ import { type RpcRequest, readIncoming, writeResult } from '../../protocol/jsonr
 import type { StructureLimits } from '../../protocol/jsonrpc/scan.js';
 import { HTTP_SSE } from '../../protocol/mcp/revisions/index.js';
 import { writeEvent } from '../../protocol/sse/writer.js';
-import { accepted, isJson } from '../http/accept.js';
-import { sendBody } from '../http/reply.js';
+import { accepted, isJson } from '../http/accept-header.js';
 import type { InboundResponse } from '../http/response.js';
 import type { RequestContext, Route } from '../http/route.js';
+import { sendBody } from '../http/send-body.js';
 import { EventResponse } from '../http/stream.js';
 import { MCP_ERRORS } from './early-refusal.js';
 import { sendPage } from './html-page.js';

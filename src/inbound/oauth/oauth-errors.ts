@@ -1,6 +1,6 @@
 import type { ProtocolError } from '../../protocol/errors.js';
-import { sendJson } from '../http/reply.js';
 import type { ErrorFormat } from '../http/route.js';
+import { sendJson } from '../http/send-body.js';
 
 /** The errors of the authorization server, which its clients read as RFC 6749 §5.2 and RFC 7591 §3.2.2 say. */
 export const OAUTH_ERRORS: ErrorFormat = {

@@ -7,8 +7,8 @@ import { INTERACTION_LIFE, OWN_CLIENT, PATHS } from '../../identity/oauth-server
 import { ProtocolError } from '../../protocol/errors.js';
 import type { OAuthUser } from '../../state/index.js';
 import { headersOf, type NodeReply, runNodeHandler } from '../http/node-handler.js';
-import { sendJson, sendText } from '../http/reply.js';
 import type { Method, RequestContext, Route } from '../http/route.js';
+import { sendJson, sendText } from '../http/send-body.js';
 import {
   begunFlow,
   type CookieStyle,

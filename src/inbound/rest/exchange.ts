@@ -5,9 +5,9 @@ import { ProtocolError } from '../../protocol/errors.js';
 import { type JsonValue, RawObject } from '../../protocol/jsonrpc/raw.js';
 import type { StructureLimits } from '../../protocol/jsonrpc/scan.js';
 import { readObject } from '../a2a/json-body.js';
-import { isJson } from '../http/accept.js';
-import { sendJson } from '../http/reply.js';
+import { isJson } from '../http/accept-header.js';
 import type { RequestContext } from '../http/route.js';
+import { sendJson } from '../http/send-body.js';
 
 export type BodyLimits = StructureLimits & { readonly body: number };
 

@@ -1,6 +1,6 @@
 import type { ProtocolError, Reason } from '../../protocol/errors.js';
-import { sendJson } from '../http/reply.js';
 import type { ErrorFormat } from '../http/route.js';
+import { sendJson } from '../http/send-body.js';
 
 /** Names of errors that clients of these routes know, where they differ from the reason. */
 const NAMES: Partial<Record<Reason, string>> = {

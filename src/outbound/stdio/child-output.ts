@@ -1,7 +1,7 @@
 import type { OutputLine } from '../../core/upstream.js';
 import type { Log } from '../../telemetry/log.js';
+import { LastOutputLines } from './last-output-lines.js';
 import type { Clock } from './lease.js';
-import { OutputLog } from './output-log.js';
 
 /** Output lines of a server that are logged per second, at level debug. */
 const MAX_LOGGED = 200;
@@ -17,7 +17,7 @@ export interface ChildOutputOptions {
 /** The output of all processes of one server: the last lines are kept, and lines are logged at level debug. */
 export class ChildOutput {
   readonly #options: ChildOutputOptions;
-  readonly #kept = new OutputLog();
+  readonly #kept = new LastOutputLines();
   #logging = { second: 0, lines: 0 };
 
   constructor(options: ChildOutputOptions) {

@@ -2,7 +2,7 @@ import { type ChildProcess, spawn } from 'node:child_process';
 import { randomBytes } from 'node:crypto';
 import type { Log } from '../../telemetry/log.js';
 import { TAG } from './environment.js';
-import { Group } from './group.js';
+import { ProcessGroup } from './process-group.js';
 
 /**
  * No child outlives the gateway, even after `kill -9` of the gateway. The end of stdin is not enough: some children
@@ -168,7 +168,7 @@ export class Guard {
   /** The gateway exits without having stopped its children. The guard ends them, if it runs. */
   readonly #onExit = (): void => {
     const signal = this.#process === undefined ? 'SIGKILL' : 'SIGTERM';
-    for (const { pid } of this.#watched.values()) new Group(pid).signal(signal);
+    for (const { pid } of this.#watched.values()) new ProcessGroup(pid).signal(signal);
   };
 
   #ensure(): void {

@@ -7,9 +7,9 @@ import type { StdioCommand } from './command.js';
 import { childEnvironment } from './environment.js';
 import { StdioError } from './errors.js';
 import type { ExitInfo } from './exit-info.js';
-import { Group } from './group.js';
 import { guard } from './guard.js';
-import { TextLines } from './output-log.js';
+import { TextLines } from './last-output-lines.js';
+import { ProcessGroup } from './process-group.js';
 import { startFailure } from './start-failure.js';
 import { Tail } from './tail.js';
 
@@ -59,7 +59,7 @@ const running = new Set<Child>();
 export class Child {
   readonly pid: number;
   readonly #process: ChildProcess;
-  readonly #group: Group;
+  readonly #group: ProcessGroup;
   readonly #events: ChildEvents;
   readonly #log: Log | undefined;
   readonly #server: string | undefined;
@@ -111,7 +111,7 @@ export class Child {
   private constructor(child: ChildProcess, pid: number, events: ChildEvents, options: ChildOptions) {
     this.#process = child;
     this.pid = pid;
-    this.#group = new Group(pid);
+    this.#group = new ProcessGroup(pid);
     this.#events = events;
     this.#log = options.log;
     this.#server = options.server;

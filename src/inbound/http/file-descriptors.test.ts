@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import { connectionsWithin, descriptorLimit, parseLimit } from './descriptors.js';
+import { connectionsWithin, descriptorLimit, parseLimit } from './file-descriptors.js';
 
 test('reserves a fifth of the descriptors and those already open', () => {
   expect(connectionsWithin(10_000, 1_000, 50)).toBe(750);

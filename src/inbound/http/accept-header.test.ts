@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import { accepted } from './accept.js';
+import { accepted } from './accept-header.js';
 
 const CHROME =
   'text/html,application/xhtml+xml,application/xml;q=0.9,image/avif,image/webp,image/apng,*/*;q=0.8,application/signed-exchange;v=b3;q=0.7';

@@ -4,7 +4,7 @@ import { readdirSync, readFileSync } from 'node:fs';
 const windows = process.platform === 'win32';
 
 /** The process group of a child. Windows has no groups; there it is the child's process tree. */
-export class Group {
+export class ProcessGroup {
   readonly #id: number;
   #members: number[];
 

@@ -1,10 +1,10 @@
 import { expect, it } from 'vitest';
-import { OutputLog, TextLines } from './output-log.js';
+import { LastOutputLines, TextLines } from './last-output-lines.js';
 
 const line = (text: string) => ({ at: 0, pid: 1, stream: 'stderr' as const, text });
 
 it('keeps the last lines, limited in number and size', () => {
-  const log = new OutputLog();
+  const log = new LastOutputLines();
   for (let n = 0; n < 10_000; n++) log.add(line(`line ${n}`));
   expect(log.lines()).toHaveLength(500);
   expect(log.lines().at(-1)?.text).toBe('line 9999');

@@ -4,7 +4,7 @@ const MAX_LINES = 500;
 const MAX_CHARACTERS = 64 * 1024;
 
 /** The last output lines of all processes of one server, limited in number and size. */
-export class OutputLog {
+export class LastOutputLines {
   readonly #lines: OutputLine[] = [];
   #characters = 0;
 
