@@ -21,7 +21,7 @@ import type { Seal } from '../core/seal.js';
 import type { Authenticator } from '../identity/authenticator.js';
 import { type CardKeyRecord, CardKeys } from '../identity/card-keys.js';
 import type { Credentials } from '../identity/upstream-credentials.js';
-import { asksForLogin } from '../identity/upstream-login/settings.js';
+import { asksForLogin } from '../identity/upstream-login/login-settings.js';
 import { argumentProblems } from '../interceptors/argument-validation.js';
 import { pushedEvents } from '../interceptors/plugin-events.js';
 import { buildAgent } from '../outbound/a2a/build.js';

@@ -1,6 +1,6 @@
 import type { Caller } from '../core/caller.js';
 import type { OAuthHttp } from './upstream/oauth-http.js';
-import type { LoginServer, LoginSettings } from './upstream-login/settings.js';
+import type { LoginServer, LoginSettings } from './upstream-login/login-settings.js';
 
 /** The credential in requests to an upstream. */
 export interface Credential {

@@ -37,8 +37,8 @@ import {
   withRouteNote,
 } from './routing/agent-router.js';
 import { LoopGuard } from './routing/loop-guard.js';
-import { type A2aLimits, taskNotFound } from './tasks/checks.js';
 import { outwardAnswer } from './tasks/gateway-notes.js';
+import { type A2aLimits, taskNotFound } from './tasks/message-checks.js';
 import { MessagePreparer, ownKey } from './tasks/message-preparer.js';
 import { MessageSender } from './tasks/message-sender.js';
 import { StoredTasks } from './tasks/stored-tasks.js';

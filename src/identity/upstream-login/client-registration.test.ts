@@ -1,8 +1,8 @@
 import { expect, test } from 'vitest';
 import { type ClientStore, clientAt, forgetClient, type RegistrationOptions, waysOf } from './client-registration.js';
 import type { LoginPlan } from './discovery.js';
+import type { LoginSettings } from './login-settings.js';
 import type { Fetch } from './oauth-library.js';
-import type { LoginSettings } from './settings.js';
 
 const ISSUER = 'https://as.example';
 const settings = (more: Partial<LoginSettings> = {}): LoginSettings => ({ scopes: [], quirks: [], ...more });

@@ -2,8 +2,8 @@
 import type { UpstreamClientKey } from '../../state/index.js';
 import type { LoginPlan } from './discovery.js';
 import { LoginError } from './login-error.js';
+import { hasQuirk, type LoginSettings } from './login-settings.js';
 import { type ClientInformation, type Fetch, oauthLibrary } from './oauth-library.js';
-import { hasQuirk, type LoginSettings } from './settings.js';
 
 export interface ClientStore {
   get<T>(key: UpstreamClientKey): Promise<T | undefined>;

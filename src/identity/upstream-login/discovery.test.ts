@@ -1,8 +1,8 @@
 import { describe, expect, test } from 'vitest';
 import { type DiscoveryOptions, discover } from './discovery.js';
 import { LoginError } from './login-error.js';
+import type { LoginSettings } from './login-settings.js';
 import type { Fetch } from './oauth-library.js';
-import type { LoginSettings } from './settings.js';
 
 const URL_OF = 'https://tools.example/mcp';
 const ISSUER = 'https://as.example';

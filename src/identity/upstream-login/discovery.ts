@@ -1,8 +1,8 @@
 /** Finds the authorization server of an upstream and checks that a sign-in there is safe (mcp.md 3.2, AUC-01 to 06). */
 import { LoginError } from './login-error.js';
+import { hasQuirk, type LoginServer, type LoginSettings } from './login-settings.js';
 import { type AuthorizationServerMetadata, type Fetch, oauthLibrary, type ResourceMetadata } from './oauth-library.js';
 import { securedUrl } from './secure-url.js';
-import { hasQuirk, type LoginServer, type LoginSettings } from './settings.js';
 
 /** Everything that a sign-in needs to know about the authorization server. */
 export interface LoginPlan {

@@ -1,7 +1,7 @@
 import { expect, test } from 'vitest';
 import { diagnose } from './doctor.js';
+import type { LoginSettings } from './login-settings.js';
 import type { Fetch } from './oauth-library.js';
-import type { LoginSettings } from './settings.js';
 
 const URL_OF = 'https://tools.example/mcp';
 const ISSUER = 'https://as.example';

@@ -1,9 +1,9 @@
 /** Walks the discovery chain of an upstream hop by hop, and says which hop is wrong and what to do about it. */
 import { waysOf } from './client-registration.js';
 import { type Challenge, readChallenge } from './discovery.js';
+import { hasQuirk, type LoginSettings, type Quirk } from './login-settings.js';
 import { type AuthorizationServerMetadata, type Fetch, oauthLibrary } from './oauth-library.js';
 import { hostOf, isSecureUrl } from './secure-url.js';
-import { hasQuirk, type LoginSettings, type Quirk } from './settings.js';
 
 export interface DoctorHop {
   /** The step of the chain, in a few words. */

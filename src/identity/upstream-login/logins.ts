@@ -12,12 +12,12 @@ import { type ClientStore, clientAt, forgetClient, type RegistrationOptions } fr
 import { type ConnectLinks, LINK_TTL, type LinkContent } from './connect-links.js';
 import { type Challenge, discover, type LoginPlan } from './discovery.js';
 import { LoginError } from './login-error.js';
+import { asksForLogin, type LoginSettings } from './login-settings.js';
 import { LoginSource } from './login-source.js';
 import { exchangeCode, type LoginSecret, TokenError, type TokenServer, tokenServerOf } from './login-tokens.js';
 import { type ClientInformation, type Fetch, oauthLibrary } from './oauth-library.js';
 import { scopeOf } from './scopes.js';
 import { securedUrl } from './secure-url.js';
-import { asksForLogin, type LoginSettings } from './settings.js';
 
 /** An upstream at which users sign in. */
 export interface LoginUpstream {

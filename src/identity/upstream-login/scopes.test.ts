@@ -1,7 +1,7 @@
 import { expect, test } from 'vitest';
 import type { LoginPlan } from './discovery.js';
+import type { LoginSettings } from './login-settings.js';
 import { covers, scopeOf, union } from './scopes.js';
-import type { LoginSettings } from './settings.js';
 
 const planOf = (scope?: string, supported?: string[]): LoginPlan => ({
   issuer: 'https://as.example',

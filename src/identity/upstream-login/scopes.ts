@@ -1,5 +1,5 @@
 import type { LoginPlan } from './discovery.js';
-import { hasQuirk, type LoginSettings } from './settings.js';
+import { hasQuirk, type LoginSettings } from './login-settings.js';
 
 const OFFLINE = 'offline_access';
 

@@ -1,4 +1,4 @@
-import type { LoginServer } from '../../identity/upstream-login/settings.js';
+import type { LoginServer } from '../../identity/upstream-login/login-settings.js';
 import type { AgentCard } from '../../protocol/a2a/model.js';
 import { isObject, type JsonObject, type JsonValue } from '../../protocol/jsonrpc/raw.js';
 

@@ -1,6 +1,6 @@
 /** Compares the security schemes that an agent's card requires with the credentials that are configured for the agent. */
 import type { ApiKeyPlace, UpstreamAuth } from '../../identity/upstream-credentials.js';
-import { asksForLogin } from '../../identity/upstream-login/settings.js';
+import { asksForLogin } from '../../identity/upstream-login/login-settings.js';
 import type { AgentCard } from '../../protocol/a2a/model.js';
 import { ProtocolError } from '../../protocol/errors.js';
 import { isObject, type JsonObject, type JsonValue } from '../../protocol/jsonrpc/raw.js';

@@ -17,7 +17,7 @@ import {
   invalidAnswer,
   refuse,
   taskNotFound,
-} from './checks.js';
+} from './message-checks.js';
 import type { StoredTasks } from './stored-tasks.js';
 import { messageForAgent, taskForClient } from './task-ids.js';
 import type { AgentRecords, TaskRecord } from './task-records.js';

@@ -12,7 +12,7 @@ import type { Events, Exchange, Passed } from '../agent.js';
 import type { AgentAnswer } from '../gateway.js';
 import type { Callbacks } from '../push/callbacks.js';
 import type { PushNotifications } from '../push/push-notifications.js';
-import { invalidAnswer, withHistory } from './checks.js';
+import { invalidAnswer, withHistory } from './message-checks.js';
 import type { MessagePreparer, PreparedMessage } from './message-preparer.js';
 import type { StreamSlots } from './stream-slots.js';
 import { type AgentFollower, ownExchange } from './task-follower.js';

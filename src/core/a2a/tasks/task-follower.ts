@@ -5,7 +5,7 @@ import type { Log } from '../../../telemetry/log.js';
 import { type Caller, Cancellation } from '../../caller.js';
 import { sleep } from '../../timing.js';
 import type { Agent, Exchange, Passed } from '../agent.js';
-import { checkId } from './checks.js';
+import { checkId } from './message-checks.js';
 import { eventForClient, taskForClient } from './task-ids.js';
 import { isBusy, PATIENCE, type TaskFollower, type TaskLog } from './task-log.js';
 import type { AgentRecords } from './task-records.js';

@@ -6,7 +6,7 @@ import type { Cancellation } from '../../caller.js';
 import { Backoff, sleep } from '../../timing.js';
 import type { Passed } from '../agent.js';
 import type { PushNotifications } from '../push/push-notifications.js';
-import { type A2aLimits, checkTask, invalidAnswer } from './checks.js';
+import { type A2aLimits, checkTask, invalidAnswer } from './message-checks.js';
 import { TaskReader } from './task-reader.js';
 import type { AgentRecords, NumberedEvent, QueuedNotification, TaskChange, TaskRecord } from './task-records.js';
 import { sizeOfEvent, TaskSize } from './task-size.js';

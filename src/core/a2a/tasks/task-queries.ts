@@ -17,7 +17,7 @@ import { type Seal, SealBroken } from '../../seal.js';
 import { within } from '../../timing.js';
 import type { Agent, Exchange, Passed } from '../agent.js';
 import type { AgentAnswer, AgentCall } from '../gateway.js';
-import { checkHistoryLength, refuse, withHistory } from './checks.js';
+import { checkHistoryLength, refuse, withHistory } from './message-checks.js';
 import type { StreamSlots } from './stream-slots.js';
 import { ownExchange } from './task-follower.js';
 import { taskForClient } from './task-ids.js';

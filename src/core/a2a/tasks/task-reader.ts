@@ -1,8 +1,8 @@
 import type { StreamResponse } from '../../../protocol/a2a/model.js';
 import type { Cancellation } from '../../caller.js';
 import type { Passed } from '../agent.js';
-import { withHistory } from './checks.js';
 import { outwardEvent } from './gateway-notes.js';
+import { withHistory } from './message-checks.js';
 import { sizeOfEvent } from './task-size.js';
 
 type Event = Passed<StreamResponse>;

@@ -1,6 +1,6 @@
 import type { Message, StreamResponse, Task } from '../../../protocol/a2a/model.js';
 import type { Passed } from '../agent.js';
-import { invalidAnswer } from './checks.js';
+import { invalidAnswer } from './message-checks.js';
 
 /** The part of the limit that a task may fill with its history after its oldest messages were dropped. */
 const HISTORY_SHARE = 0.75;

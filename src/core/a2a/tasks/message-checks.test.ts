@@ -1,6 +1,6 @@
 import { describe, expect, test } from 'vitest';
 import type { AgentCard, Part } from '../../../protocol/a2a/model.js';
-import { checkMediaTypes } from './checks.js';
+import { checkMediaTypes } from './message-checks.js';
 
 const card = (defaultInputModes: string[], inputModes?: string[]): AgentCard =>
   ({ defaultInputModes, skills: [{ id: 's', ...(inputModes && { inputModes }) }] }) as unknown as AgentCard;
