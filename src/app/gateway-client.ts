@@ -30,7 +30,7 @@ export type Answer =
 export interface GatewayClientOptions {
   readonly url: string;
   readonly token: string | undefined;
-  /** Answers questions of servers. Without it servers cannot ask. */
+  /** Answers questions of servers. If absent, servers cannot ask. */
   readonly answer?: (question: Question) => Promise<Answer>;
 }
 

@@ -79,7 +79,8 @@ export function routingOperations({ mcp, state, audit }: Runtime): Operation[] {
       ...common,
       method: 'DELETE',
       path: '/api/v1/routing/outcomes',
-      description: 'Forgets what search has learned, on all replicas: all of it, or what matches every given parameter',
+      description:
+        'Deletes the learned outcomes of search, on all replicas: all of them, or those that match every given parameter',
       query: { caller: only('caller'), server: only('server'), tool: only('tool, by its name at its server') },
       answer: {
         description: 'The number of forgotten outcomes',

@@ -17,7 +17,10 @@ export interface RegistrationRecord {
 /** The stored and the configured form of one entry when a change begins. */
 export interface Before {
   readonly row: RegistryRow<Entry> | undefined;
-  /** The settings of the registration, or of the configuration file without one; undefined if there is no entry. */
+  /**
+   * The settings of the registration. If there is no registration, those of the configuration file. Undefined if there
+   * is no entry.
+   */
   readonly settings: object | undefined;
   readonly source: 'registration' | 'configuration' | undefined;
 }

@@ -143,7 +143,8 @@ export class Telemetry {
     const { registry } = this;
     if (!registry) return [];
     const { access, token } = this.config.metrics;
-    // The token is an administrator at this path only. Without authentication everybody on this machine is one.
+    // The token gives the role of an administrator at this path only. Without authentication every program on this
+    // machine has that role.
     const known =
       token === undefined || !authenticator.enabled
         ? undefined

@@ -31,7 +31,7 @@ function upstreamOf(
   const agent = config.agents[wanted];
   const { url, auth } = server ?? agent ?? {};
   if (!auth) throw new Error(`there is no server or agent "${name}" in the configuration`);
-  if (url === undefined) throw new Error(`"${name}" has no url, so nobody signs in at it`);
+  if (url === undefined) throw new Error(`"${name}" has no url, so users cannot sign in at it`);
   return { id: `${server ? 'server' : 'agent'}:${wanted}`, url, oauth: auth.oauth };
 }
 

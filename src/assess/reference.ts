@@ -61,7 +61,7 @@ assessed.
 
 \`assess.samplePercent\` examines the results of a part of the live calls. The state of each server and agent in the management API
 has the number of examined calls and the violations by kind, and \`parley_upstream_violations_total\` counts them. The kinds are
-${kinds}. At 0, the default, no result is looked at.
+${kinds}. At 0, the default, no result is examined.
 
 ## Score
 

@@ -12,7 +12,7 @@ export interface Surface {
   readonly version: number;
   /** Runs one probe. */
   probe(name: string): Promise<Verdict>;
-  /** Whether a probe looks at everything that arrived, and therefore runs last. */
+  /** Whether a probe examines all received messages, and therefore runs last. */
   late(name: string): boolean;
   close(): Promise<void>;
 }

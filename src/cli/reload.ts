@@ -3,7 +3,7 @@ import type { Reloadable } from '../app/running-gateway.js';
 import type { Logger } from '../telemetry/log-output.js';
 import { FileWatch } from './file-watch.js';
 
-/** A closing terminal sends SIGHUP, and every later write to it fails; these errors are ignored. */
+/** A closing terminal sends SIGHUP. All later writes to the terminal fail; these errors are ignored. */
 const ignore = (): void => {};
 
 /**

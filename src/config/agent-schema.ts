@@ -36,7 +36,7 @@ export const agent = group('One A2A agent: a remote agent (`url`), or a set of M
   }),
   keys: text({ description: 'The public keys of the signatures on its card: a JWKS as URL, path or JSON.' }),
   hosts: list(hostName({ description: 'One host.' }), {
-    description: 'Hosts other than that of `url` at which the interfaces on its card may be.',
+    description: 'Allowed hosts of the interfaces on its card, besides the host of `url`.',
   }),
   mcp: flag({ default: true, description: 'Whether MCP clients see its skills as tools.' }),
   enabled: flag({ default: true, description: '`false` switches the agent off.' }),

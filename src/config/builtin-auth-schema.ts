@@ -52,7 +52,7 @@ export const BUILTIN_AUTH = group(
     login: group('Sign-in at another OpenID provider.', {
       issuer: httpUrl({ description: "The provider's issuer, exactly as its documents name it." }),
       clientId: text({ description: 'The id of the gateway at the provider.' }),
-      clientSecret: secret({ description: 'The secret of the gateway at the provider, if it has one.' }),
+      clientSecret: secret({ description: 'The client secret of the gateway at the provider, if there is one.' }),
       name: text({ description: 'The name of the provider on the login page.', preset: 'the host of `issuer`' }),
       scopes: list(text({ description: 'One scope.' }), {
         default: ['openid', 'profile', 'email'],

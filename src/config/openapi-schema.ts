@@ -21,6 +21,6 @@ export const openapi = scalarField<string, { readonly description: string }>(
   {
     description:
       'An OpenAPI 3 document, as a path or URL: the server is an HTTP API, and its operations are the tools. `url` is the base ' +
-      'URL of the API; without it, the document names it.',
+      'URL of the API; default: the URL in the document.',
   },
 );

@@ -107,7 +107,7 @@ const description = group('One rule of the plugin `descriptions`; the first that
 });
 
 export const plugins = list(
-  group('One plugin: `use` a shipped one or a module, or name the `url` of one that runs elsewhere.', {
+  group('One plugin: a shipped plugin or a module (`use`), or a plugin that runs elsewhere (`url`).', {
     name: text({
       description: 'The name of the plugin in the log, in errors and in metrics.',
       preset: 'from `use`, or the host of `url`',
@@ -128,7 +128,7 @@ export const plugins = list(
     body: oneOf(['none', 'params', 'full'], {
       default: 'params',
       description:
-        'Content of the requests to `url` besides the names of the call: nothing, its parameters, or also its results, errors and events.',
+        'Content of the requests to `url` besides the names of the call: nothing, the parameters, or the parameters with results, errors and events.',
     }),
     hooks: list(oneOf(HOOKS, { required: true, description: 'One hook.' }), {
       description: 'The hooks in use. Default: all hooks that the module has; with `url` the list is required.',

@@ -41,7 +41,7 @@ export function checkLogin({ key: parent, entry, config, problems, at, isWritten
       at(parent),
     );
   if (Object.keys(oauth).every((name) => oauth[name as keyof Login] === undefined || isEmptyList(oauth, name)))
-    error('registration', 'is missing, and so is every other key', 'write registration: auto');
+    error('registration', 'is missing, as are all other keys of this section', 'write registration: auto');
   if (oauth.registration === 'static' && oauth.clientId === undefined)
     error('clientId', 'is missing; registration: static needs it', 'add the client id that you registered');
   if (oauth.clientSecret !== undefined && oauth.clientId === undefined)

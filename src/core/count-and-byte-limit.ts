@@ -22,7 +22,7 @@ export class Quota {
     return this.count;
   }
 
-  /** Whether this quota has room, whatever the one that contains it has. An empty quota accepts an item of any size. */
+  /** Whether this quota has room. Ignores the quota that contains it. An empty quota accepts an item of any size. */
   fits(bytes: number): boolean {
     return this.count < this.limits.count && (this.count === 0 || this.bytes + bytes <= this.limits.bytes);
   }

@@ -28,7 +28,10 @@ export function localKeys(load: () => JSONWebKeySet | Promise<JSONWebKeySet>): K
   };
 }
 
-/** The public keys of a document that fit a query. Symmetric keys are dropped: whoever reads the set could sign. */
+/**
+ * The public keys of a document that fit a query. Symmetric keys are dropped: everybody who reads the set could sign
+ * with them.
+ */
 export function keysIn({ keys }: JSONWebKeySet): KeyResolver {
   const usable = keys.filter(({ kty, use }) => kty !== 'oct' && (use === undefined || use === 'sig'));
   const find = createLocalJWKSet({ keys: usable.slice(0, MOST_KEYS) });

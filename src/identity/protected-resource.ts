@@ -7,7 +7,7 @@ export const RESOURCE_METADATA = '/.well-known/oauth-protected-resource';
 export interface ProtectedResourceOptions {
   /** The URLs under which clients reach the gateway, without a slash at the end; the first one is the main one. */
   readonly bases: () => readonly string[];
-  /** The issuers whose tokens the gateway accepts. Without one there is no metadata. */
+  /** The issuers whose tokens the gateway accepts. If the list is empty, no metadata is served. */
   readonly authorizationServers: readonly string[];
   /** The scopes that every request needs. */
   readonly requiredScopes: readonly string[];

@@ -14,7 +14,7 @@ export interface ApprovalPolicy {
   readonly tools: readonly string[];
   /** Also every tool that declares itself destructive. */
   readonly destructive: boolean;
-  /** The rule that demands approval of this call, which was admitted, if one does. Absent: there are no rules. */
+  /** The rule that demands approval of this admitted call; undefined if no rule does. Absent if there are no rules. */
   readonly required?: (request: McpContext & { readonly target: ItemTarget }) => string | undefined;
 }
 

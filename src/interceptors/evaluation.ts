@@ -22,7 +22,7 @@ export interface ScopedEvaluator {
   add(call: EvaluatedCall): void;
 }
 
-/** A call with larger contents is evaluated without them, in bytes. */
+/** Maximum size of the contents of a call, in bytes. A call with larger contents is evaluated without its contents. */
 const MOST_CONTENTS = 1024 * 1024;
 /** The operations that make an agent work. */
 const MESSAGES: ReadonlySet<string> = new Set(['SendMessage', 'SendStreamingMessage']);

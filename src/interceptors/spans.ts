@@ -63,8 +63,9 @@ class OpenSpan {
 type Finish = (open: OpenSpan, end: End) => CallResult | undefined;
 
 /**
- * The span toward the client, around all other steps. Its parent is the span of the client, or for a later round of a
- * call and for the calls about a task the span of the first call: all rounds are one trace, on every replica.
+ * The span toward the client, around all other steps. Its parent is the span of the client. For a later round of a
+ * call, and for a call about a task, the parent is the span of the first call: all rounds are one trace, on every
+ * replica.
  */
 export function serverSpans(tracing: Tracing | undefined): Interceptor | undefined {
   if (!tracing) return undefined;

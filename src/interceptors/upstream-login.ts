@@ -75,7 +75,7 @@ export function upstreamLogin(logins: UpstreamLogins): Interceptor {
 const personalUpstream = (logins: Pick<UpstreamLogins, 'isPersonal'>, name: string): string | undefined =>
   UPSTREAMS.map((kind) => `${kind}:${name}`).find((each) => logins.isPersonal(each));
 
-/** The accounts of callers, of whom each has its own where users sign in. */
+/** The account of a caller at a server. Where users sign in, each caller has an account of its own. */
 export function accountsBy(logins: Pick<UpstreamLogins, 'isPersonal'>, accountOf: AccountOf): AccountOf {
   return (principal, server) => {
     const account = accountOf(principal, server);

@@ -2,7 +2,7 @@
 import { isObject, type JsonObject } from '../protocol/jsonrpc/raw.js';
 import type { ErrorDecision, EventDecision, ListItem, PluginError, RequestDecision, ResponseDecision } from './api.js';
 
-/** A hook returned something else than its contract allows. The message contains nothing of the answer. */
+/** A hook returned a value that its contract does not allow. The message contains nothing of the answer. */
 export class InvalidAnswer extends Error {
   override readonly name = 'InvalidAnswer';
 }

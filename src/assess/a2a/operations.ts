@@ -203,7 +203,7 @@ const queryOf = (members: Json): string =>
 export interface MessageInput {
   /** Members of the message, such as `taskId`. */
   readonly more?: Json;
-  /** The parts; one text without them. */
+  /** The parts of the message; by default one text part. */
   readonly parts?: readonly unknown[];
   readonly messageId?: string | undefined;
   readonly returnImmediately?: boolean;

@@ -175,7 +175,7 @@ export const CARD_PROBES: Probes = {
     const active = EXTENSIONS.flatMap((name) => (headerOf(reply.headers, name.toLowerCase()) ?? '').split(','));
     return expect(
       !active.some((each) => each.trim() === uri),
-      'another version of an extension is active than the one that was asked for',
+      'the active version of an extension is not the requested version',
       reply,
     );
   },

@@ -13,5 +13,5 @@ export const A2A_PROBES: Probes = {
   ...FORMAT_PROBES,
 };
 
-/** Probes that look at everything that arrived, after all others. */
+/** Probes that examine all received messages. They run after all other probes. */
 export const A2A_OBSERVATIONS: Probes = FORMAT_OBSERVATIONS;

@@ -99,7 +99,7 @@ export const UTILITY_PROBES: Readonly<Record<string, Probe>> = {
     const reply = await completion(surface);
     if (reply === undefined) return skip('nothing to complete');
     const declared = surface.declares('completions');
-    if (reply.result === undefined && !declared) return skip('the server completes nothing');
+    if (reply.result === undefined && !declared) return skip('the server offers no completion');
     if (!declared) return fail('arguments are completed, but completions is not declared', reply);
     return served(reply, 'completions is declared, but completion/complete fails');
   },

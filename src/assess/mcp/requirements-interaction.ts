@@ -15,7 +15,7 @@ export const INTERACTION_ROWS: readonly RowOf[] = [
     'Sign or encrypt requestState.'),
   row('MRTR-05', 'SHOULD', 'E', ANY, UTIL, { unobservable: 'the content of requestState is opaque' }, 'basic/patterns/mrtr', 'requestState holds the user, a short time to live and a digest of the request.',
     'Seal them into requestState, and check them.'),
-  row('MRTR-06', 'MUST', 'E', ANY, UTIL, { unobservable: 'only the server knows whether its state may be used once only' }, 'basic/patterns/mrtr', 'The server itself enforces that a state is used once, if it must be.',
+  row('MRTR-06', 'MUST', 'E', ANY, UTIL, { unobservable: 'only the server knows whether its state may be used once only' }, 'basic/patterns/mrtr', 'If a state may be used once only, the server itself enforces this limit.',
     'Remember used states.'),
   row('MRTR-07', 'MUST', 'E', ANY, UTIL, { unobservable: 'resources that wait for a client are inside the server' }, 'basic/patterns/mrtr', 'The server does not rely on a second request.',
     'Keep nothing that needs the second request.'),

@@ -136,7 +136,7 @@ export class McpSurface {
     });
   }
 
-  /** A callable tool with required arguments, to call it without them. */
+  /** A callable tool with required arguments, for a call that omits the arguments. */
   async strictTool(): Promise<Json | undefined> {
     return (await this.callable()).find(
       (tool) => asList(asObject(tool['inputSchema'])['required']).length > 0 && !hasMirroredHeader(tool),

@@ -28,7 +28,7 @@ export const RECORD: Command = {
     'Records the calls that end from now on, one JSON object per line, until Ctrl+C or --calls. Without FILE it writes to\n' +
     'stdout. A call has its names, outcome and times; arguments and results only with the options below. The gateway\n' +
     'masks what looks like a secret by its name or its form. It needs a token of an administrator, and the audit trail\n' +
-    'names who recorded. With several replicas it records the calls of the one that it is connected to.',
+    'names who recorded. With several replicas it records the calls of one replica only.',
   flags: [
     CONFIG,
     URL_FLAG,

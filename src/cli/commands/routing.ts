@@ -113,7 +113,7 @@ function statsText({ mode, outcomes, callers, loudCallers, weights, tools, repli
     ['learning', mode],
     [
       'outcomes',
-      `${outcomes} of ${callers} callers${loudCallers > 0 ? `, ${loudCallers} of them with so many that they count only for themselves` : ''}`,
+      `${outcomes} of ${callers} callers${loudCallers > 0 ? `, ${loudCallers} of them with so many that no other caller learns from them` : ''}`,
     ],
     ['weights', `terms ${weights.terms}, votes ${weights.votes}`],
     ['searches', `${replica.searches} at this replica, ${replica.changed} with another first five by learning`],

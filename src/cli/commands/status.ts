@@ -46,7 +46,7 @@ async function status(line: CommandLine): Promise<number> {
   if (typeof agents === 'object' && agents !== null) rows.push(['Agents', countsText(agents)]);
   if (typeof replica === 'string') rows.push(['Replica', firstLine(replica)]);
   io.stdout(`${columns(rows)}\n`);
-  // A gateway tells callers that it does not know no more than the state.
+  // To callers that it does not know, a gateway shows only its state.
   if (counts === undefined)
     io.stderr(
       `The gateway shows its servers to known callers only; ${address.token === undefined ? 'set PARLEY_TOKEN to a token of the gateway' : 'this token is not one of them'}.\n`,

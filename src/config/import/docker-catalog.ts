@@ -87,7 +87,7 @@ function variableOf(name: string): string {
 
 /**
  * Replaces the templates of a text by environment variables, and says which. `declared` are variables that the text may
- * refer to as `${NAME}`; without them, `${` is literal text.
+ * refer to as `${NAME}`; if absent, `${` is literal text.
  */
 function filled(text: string, where: string, notes: Notes, declared: readonly string[] = []): string {
   return withReferences(text, TEMPLATE, ([, name = '', filter, own]) => {

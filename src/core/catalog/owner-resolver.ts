@@ -81,7 +81,7 @@ export class Resolver {
     return found && { server: found.server, name: found.own };
   }
 
-  /** The owner by the name alone, also one that the caller does not see: for records, never for answers. */
+  /** The owner by the name alone, even if the caller does not see the owner. For records only, never for answers. */
   named(view: View, name: string, method: NamedList): Resolved | undefined {
     return this.split(view, name, method);
   }

@@ -66,7 +66,9 @@ class Joined {
     });
   }
 
-  /** Keeps nothing of a request that has its outcome: a call with several rounds would hold the requests of all. */
+  /**
+   * Forgets a request that has its outcome. Otherwise a call with several rounds would hold the requests of all rounds.
+   */
   leave(call: Pick<Call, 'notify' | 'cancellation'>): void {
     this.sinks.delete(call);
   }

@@ -17,7 +17,7 @@ export interface PolicyEstimate {
   readonly effective: number;
 }
 
-/** A policy as the probabilities with which it chooses, learning from the recorded outcomes. */
+/** A policy. `propensities` returns the probabilities with which it chooses; `learn` takes the recorded outcomes. */
 interface JudgedPolicy {
   readonly name: string;
   propensities(choice: RecordedChoice): readonly number[];

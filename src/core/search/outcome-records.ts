@@ -7,7 +7,10 @@ export interface SharedOutcome extends KeptOutcome {
   readonly text?: string | undefined;
 }
 
-/** Selects the outcomes that a command removes: those that match every given member; all of them without one. */
+/**
+ * Selects the outcomes that a command removes: those that match every given member. If no member is given, all
+ * outcomes.
+ */
 export interface ForgetFilter {
   /** The key of a caller, as `callerKey` makes it. */
   readonly caller?: string | undefined;

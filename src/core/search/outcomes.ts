@@ -134,7 +134,7 @@ export class Outcomes {
     return found;
   }
 
-  /** The number of callers with outcomes, and of those whose outcomes count only for themselves. */
+  /** The number of callers with outcomes, and the number of callers from whose outcomes no other caller learns. */
   get callers(): { readonly all: number; readonly loud: number } {
     const keys = [...this.byCaller.keys()];
     return { all: keys.length, loud: keys.filter((key) => this.isLoud(key)).length };

@@ -28,7 +28,8 @@ export class PastQueries {
     }
     const near: (readonly [KeptOutcome, number])[] = [];
     for (const [outcome, weight] of shared) {
-      // The other length only lowers the similarity: most neighbours are dismissed without it.
+      // Most outcomes are dismissed by this first test, without the costly length of their query: that length could
+      // only lower the similarity.
       if (weight / length < LOWEST * LOWEST) continue;
       const similarity = weight / Math.sqrt(length * lengthOf(outcome, rarity));
       if (similarity >= LOWEST) near.push([outcome, similarity]);

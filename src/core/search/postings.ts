@@ -89,7 +89,7 @@ export class Postings {
     this.renumber();
   }
 
-  /** The documents that a caller sees. The answer is for one query: a change of the segments changes it. */
+  /** The documents that a caller sees. The result is valid for one query only: a change of the segments changes it. */
   seen(visible: VisibleTools | undefined): Seen {
     const { total } = this;
     if (!visible) return { size: total };

@@ -45,7 +45,7 @@ export interface LearningStats {
   readonly mode: LearnMode;
   readonly outcomes: number;
   readonly callers: number;
-  /** Callers with so many outcomes that they count only for themselves. */
+  /** The number of callers with so many outcomes that no other caller learns from them. */
   readonly loudCallers: number;
   readonly weights: Weights;
   readonly tools: readonly { readonly server: string; readonly name: string; readonly outcomes: number }[];
@@ -171,7 +171,10 @@ export class SharedLearning {
     return Buffer.from(text.slice(0, LONGEST_TEXT).replaceAll('\0', ' ')).toString();
   }
 
-  /** Whether an outcome is new, or its last repetition was long ago: what a caller still does must not grow old. */
+  /**
+   * Whether an outcome must be stored: it is new, or its last repetition was stored long ago. The stored time of a
+   * repeated outcome must stay recent, because old outcomes expire.
+   */
   private isDue(outcome: KeptOutcome): boolean {
     const id = `${outcome.caller}\n${idOf(outcome)}`;
     const last = this.storedAt.get(id);

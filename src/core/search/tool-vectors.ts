@@ -104,7 +104,7 @@ export class ToolVectors {
     try {
       const [vector] = (await within(this.options.embedder.embed([query]), this.options.patience)) ?? [];
       if (vector) this.queries.set(query, vector);
-      else this.pause('no vector of a query in time');
+      else this.pause('the vector of a query did not arrive in time');
       return vector;
     } catch (error) {
       this.pause(messageOf(error));

@@ -33,7 +33,7 @@ export class LoginLimits {
     return over ? WINDOW / 1_000 : undefined;
   }
 
-  /** Gives back what `attempt` counted: somebody who knows the password does not guess it. */
+  /** Gives back what `attempt` counted, because the password was right. */
   async succeeded(attempt: LoginAttempt): Promise<void> {
     const { pair, all, user } = keysOf(attempt);
     await Promise.all([this.add(pair, -1), this.add(all, -1), this.add(user, -1)]);

@@ -47,7 +47,9 @@ export function matcherOf(pattern: string): (text: string) => boolean {
 /** `^`, then letters that mean themselves, then the rest. */
 const ANCHORED = /^\^([\w/ :@=-]*)(.?)/;
 
-/** The characters that every match begins the text with; most texts that do not match are refused by them alone. */
+/**
+ * The characters with which every match begins the text. This comparison alone refuses most texts that do not match.
+ */
 export function requiredStart(pattern: string): string {
   // An alternative may begin otherwise.
   if (pattern.includes('|')) return '';

@@ -93,7 +93,7 @@ test('S15: a configured client stays with the issuer that it was used at first',
   const options = optionsOf({ settings: settings({ clientId: 'own', clientSecret: 'secret' }) });
   expect(await clientAt(options)).toMatchObject({ client_id: 'own', client_secret: 'secret' });
   const moved = { ...options, plan: planOf({}, 'https://evil.example') };
-  await expect(clientAt(moved)).rejects.toThrow('another authorization server');
+  await expect(clientAt(moved)).rejects.toThrow('a different authorization server');
   // The operator may name the new one.
   const named = settings({ clientId: 'own', issuer: 'https://evil.example' });
   expect((await clientAt({ ...moved, settings: named })).client_id).toBe('own');

@@ -86,7 +86,7 @@ const keyOf = ({ plan, upstream, redirectUri }: RegistrationOptions): UpstreamCl
   redirectUri,
 });
 
-/** A configured client belongs to the issuer that the operator named, or else to the first one it was used at. */
+/** A configured client belongs to the issuer that the operator named, or else to the issuer of its first use. */
 async function configuredClient(options: RegistrationOptions): Promise<ClientInformation> {
   const { settings, plan, clients, upstream } = options;
   const { clientId, clientSecret } = settings;
@@ -98,7 +98,7 @@ async function configuredClient(options: RegistrationOptions): Promise<ClientInf
     if (issuer !== plan.issuer)
       throw new LoginError(
         'registration',
-        'the server names another authorization server than the one that the configured client was used at',
+        'the configured client was used at a different authorization server than the one that the server names now',
         'set "issuer" to the authorization server at which the client is registered',
       );
   }

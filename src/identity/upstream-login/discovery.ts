@@ -146,7 +146,7 @@ async function serverMetadata(
     if (error instanceof IssuerMismatchError)
       throw new LoginError(
         'server-metadata',
-        'the metadata of the authorization server names another issuer than the one it was requested for',
+        'the metadata of the authorization server names an issuer that is not the requested issuer',
         'set "issuer" to the value in the metadata, or the quirk "any-issuer" for servers with one document for all tenants',
       );
     throw new LoginError(

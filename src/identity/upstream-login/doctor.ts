@@ -148,7 +148,7 @@ class Doctor {
       hop,
       'warning',
       tried.join('; '),
-      'the origin of the server is taken for its authorization server, as in the first MCP revision with OAuth; set "issuer" if it is another one',
+      'the origin of the server is assumed to be its authorization server, as in the first MCP revision with OAuth; set "issuer" if that is wrong',
     );
     return undefined;
   }

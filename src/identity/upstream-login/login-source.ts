@@ -37,7 +37,7 @@ type Entry = VaultEntry<LoginSecret>;
 const MARGIN = 60_000;
 /** Without an entry, the database is asked again after this time. */
 const ABSENT_MS = 400;
-/** After a sign-in with more scopes, the upstream may ask for the same scopes again this much later at the earliest. */
+/** Minimum time between two sign-ins in which the same upstream asks for the same additional scopes. */
 const STEP_UP_PAUSE = 10 * 60_000;
 const MOST_OWNERS = 10_000;
 

@@ -247,8 +247,8 @@ export class Logins {
       if (iss === undefined ? at.namesIssuer : iss !== at.issuer)
         throw new LoginError(
           'issuer',
-          'the answer came from another authorization server than the one that was asked',
-          'do not sign in again before an operator has looked at it; the answer was not used',
+          'the answer does not come from the authorization server to which the request was sent',
+          'the answer was not used; do not sign in again before an operator has examined the server',
         );
       const upstream = this.upstreams.get(id);
       if (!upstream || upstream.target.url !== pending.url) throw unknownLogin();

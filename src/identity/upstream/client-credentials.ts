@@ -34,7 +34,10 @@ export interface ClientCredentialsOptions {
 /** A token is renewed this long before its end, or at the last fifth of a shorter life. */
 const AHEAD_MS = 60_000;
 const AHEAD_SHARE = 0.2;
-/** A younger token is not renewed because the upstream refused it: another one would be refused too. */
+/**
+ * If the upstream refuses a token that is younger than this, the token is not renewed: the upstream would refuse a new
+ * token too.
+ */
 const YOUNG_MS = 10_000;
 /** An expired token of settings that are no longer in use is removed after this time. */
 const KEEP_MS = 24 * 3_600_000;

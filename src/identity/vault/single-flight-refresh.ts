@@ -35,7 +35,7 @@ export interface RefreshJob<T extends object> {
   usable(entry: VaultEntry<T>): boolean;
   /** Obtains a new secret. Runs on one replica at a time. Throws `RefreshFailed`. */
   run(entry: VaultEntry<T> | undefined): Promise<Renewed<T>>;
-  /** Whether a missing row is created. Without it, a secret that was forgotten stays forgotten. */
+  /** Whether a missing row is created. If not, a secret that was forgotten stays forgotten. */
   readonly creates: boolean;
 }
 

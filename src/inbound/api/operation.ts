@@ -49,7 +49,7 @@ export interface Operation {
 
 const ERRORS = {
   400: 'A parameter is not valid',
-  404: 'There is no such thing, or the caller may not see it',
+  404: 'The resource does not exist, or the caller may not see it',
   409: 'The name is in use',
   412: 'The resource has changed since it was read',
   413: 'The body is too large',

@@ -202,7 +202,10 @@ export const SCHEMAS = {
       mode: { type: 'string', enum: ['off', 'shadow', 'on'] },
       outcomes: count,
       callers: count,
-      loudCallers: { ...count, description: 'Callers with so many outcomes that they count only for themselves.' },
+      loudCallers: {
+        ...count,
+        description: 'The number of callers with so many outcomes that no other caller learns from them.',
+      },
       weights: anything,
       tools: { type: 'array', items: shape({ server: text, name: text, outcomes: count }, ['server', 'name']) },
       replica: { ...anything, description: 'Searches and outcomes of this replica since its start.' },

@@ -38,7 +38,7 @@ export interface ConnectEndpointOptions {
   readonly links: ConnectLinks;
   /** The URL at which browsers reach the gateway. */
   base(): string | undefined;
-  /** Whether callers are identified. Without it, every caller is the same user. */
+  /** Whether callers are identified. If not, every caller is the same user. */
   readonly identified: boolean;
   readonly browser?: BrowserIdentity | undefined;
   /** Counts attempts across replicas. Returns the number of this one. */

@@ -112,7 +112,9 @@ export class Connections {
     return true;
   }
 
-  /** A request may already be on its way on an idle connection; connections without one are preferred. */
+  /**
+   * The connection that was idle for longest. A quiet connection is preferred: on any other, a request may be arriving.
+   */
   private longestIdle(): Connection | undefined {
     let first: Connection | undefined;
     let looked = 0;

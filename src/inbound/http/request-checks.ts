@@ -25,7 +25,10 @@ export interface RequestChecksOptions {
   readonly overloaded?: () => ProtocolError | undefined;
   /** Receives every error with which the gateway answers a request without making a call, for the metrics. */
   readonly refused?: (error: ProtocolError) => void;
-  /** A failure in the gateway: of a request at `path` with this id, or, without them, while accepting a connection. */
+  /**
+   * Called after a failure in the gateway. `path` and the id are those of the failed request. Both are absent if
+   * accepting a connection failed.
+   */
   failed(error: unknown, path?: string, requestId?: string): void;
 }
 

@@ -7,7 +7,7 @@ import type { InboundResponse } from './response.js';
 /** The values of the parameters in a route's path, decoded. */
 export type Params = Readonly<Record<string, string>>;
 
-/** The query of a request. Requests without one share an empty query, so nothing may write to it. */
+/** The query of a request. Requests without a query share one empty query, so nothing may write to it. */
 export type Query = Omit<URLSearchParams, 'append' | 'delete' | 'set' | 'sort'>;
 
 /** One request, as its route sees it. */

@@ -7,7 +7,7 @@ import type { Log } from '../../telemetry/log.js';
 export interface TlsFiles {
   readonly cert: string;
   readonly key: string;
-  /** The authorities that sign client certificates. Without it clients send none. */
+  /** The authorities that sign client certificates. If absent, clients send no certificate. */
   readonly clientCa?: string | undefined;
   /** Whether a client without a certificate is refused. */
   readonly clientCertificate: 'required' | 'optional';

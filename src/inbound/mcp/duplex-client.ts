@@ -77,7 +77,10 @@ export class DuplexClient {
           incoming.items.length > limits.batch ||
           incoming.items.length === 0
         ) {
-          throw new ProtocolError('batch_not_allowed', 'This session does not support batches, or not of this size');
+          throw new ProtocolError(
+            'batch_not_allowed',
+            'This session does not support batches, or the batch is empty or too large',
+          );
         }
         const { session } = this;
         const principal = await authenticate();

@@ -176,7 +176,10 @@ export class SseEndpoint {
         incoming.items.length > limits.batch ||
         incoming.items.length === 0)
     ) {
-      throw new ProtocolError('batch_not_allowed', 'This session does not support batches, or not of this size');
+      throw new ProtocolError(
+        'batch_not_allowed',
+        'This session does not support batches, or the batch is empty or too large',
+      );
     }
     // The response itself is sent on the stream.
     sendBody(res, 202, [...base, ...DEPRECATED], 'text/plain', ACCEPTED);

@@ -14,7 +14,7 @@ export interface LoginPage extends PageLinks {
   readonly client: AskingClient;
   /** Whether local users sign in here. */
   readonly passwords: boolean;
-  /** The name of the other OpenID provider; undefined without one. */
+  /** The name of the other OpenID provider; undefined if there is none. */
   readonly elsewhere: string | undefined;
   readonly problem?: string | undefined;
   /** The name that was given before. */

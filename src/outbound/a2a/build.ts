@@ -42,7 +42,7 @@ export interface AgentSettings {
   readonly signatures: SignaturePolicy;
   /** A JSON Web Key Set: inline, a file, or a URL. */
   readonly keys?: KeySetting | undefined;
-  /** Hosts other than that of `url` at which interfaces of the card may be (S30). */
+  /** Allowed hosts of the card's interfaces, besides the host of `url` (S30). */
   readonly hosts?: readonly string[] | undefined;
   readonly timeouts: { readonly connect: number; readonly call: number; readonly callMax: number };
 }

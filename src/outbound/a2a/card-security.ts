@@ -101,7 +101,10 @@ export class SecurityMatch {
     return false;
   }
 
-  /** The place of the first API key among these schemes; without one, a fixed token goes where bearer tokens go. */
+  /**
+   * The place of the first API key among these schemes. If none of them is an API key, a fixed token goes where bearer
+   * tokens go.
+   */
   private placeAmong(schemes: readonly JsonValue[]): ApiKeyPlace | undefined {
     for (const scheme of schemes) {
       if (!isObject(scheme)) continue;

@@ -35,7 +35,10 @@ export const unavailable = (agent: AgentRef, why: string): ProtocolError =>
     data: { agent: agent.name },
   });
 
-/** The credential of a caller's next request, without a delay where it is known. Without one, nothing is sent. */
+/**
+ * The credential of a caller's next request, without a delay where it is known. If there is no credential, nothing is
+ * sent.
+ */
 export function credentialOf(context: AgentContext, caller: Caller): Credential | Promise<Credential> {
   try {
     const given = context.credential(caller);

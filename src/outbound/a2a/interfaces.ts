@@ -27,7 +27,7 @@ export interface Choice {
   readonly version: VersionSetting;
   readonly binding: BindingSetting;
   readonly egress: Egress;
-  /** Hosts other than that of the configured URL at which interfaces of the card may be. */
+  /** Allowed hosts of the card's interfaces, besides the host of the configured URL. */
   readonly hosts?: readonly string[] | undefined;
   /** Called for an interface that is not used because of its host. */
   readonly refused?: (url: string) => void;
@@ -94,8 +94,8 @@ function isCallable({ binding, version }: OfferedInterface, bindings: readonly B
 }
 
 /**
- * S30: a card leads to the host that the operator registered, or to hosts that the operator allows. Otherwise whoever
- * changes the card receives the calls and the credentials.
+ * S30: a card leads to the host that the operator registered, or to hosts that the operator allows. Otherwise everybody
+ * who can change the card would receive the calls and the credentials.
  */
 function isRegistered(
   hostname: string,

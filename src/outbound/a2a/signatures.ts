@@ -92,7 +92,7 @@ export class Signatures {
     return { verdict: 'invalid', why };
   }
 
-  /** The configured keys. Without them, the keys at the `jku` of the signature, where that is allowed. */
+  /** The configured keys. If none are configured, the keys at the `jku` of the signature, where that is allowed. */
   private async keySet(jku: unknown): Promise<JSONWebKeySet> {
     const { keys, origin, strict, trusted, guarded, egress } = this.options;
     if (isObject(keys as JsonValue)) return asKeySet(keys as JsonObject);

@@ -52,7 +52,7 @@ const wrong = (argument: string, problem: string): ProtocolError =>
 /** A value of a URL or header as text. */
 function plain(argument: string, value: JsonValue | undefined): string {
   if (value === null || value === undefined) return '';
-  if (typeof value === 'object') throw wrong(argument, 'contains lists or objects inside of others');
+  if (typeof value === 'object') throw wrong(argument, 'contains nested lists or objects');
   return String(value);
 }
 

@@ -403,7 +403,7 @@ describe('arguments', () => {
     );
     expect(query({}, 'grüße \ud800')).toBe('q=gr%C3%BC%C3%9Fe%20%EF%BF%BD');
     expect(query({}, null)).toBe('');
-    expect(() => query({}, [[1]])).toThrow(/lists or objects inside/);
+    expect(() => query({}, [[1]])).toThrow(/nested lists or objects/);
   });
 
   test('in headers cannot add a header', () => {

@@ -302,7 +302,7 @@ function deepFields({ encoding }: JsonObject): ReadonlySet<string> | undefined {
   return names.length > 0 ? new Set(names) : undefined;
 }
 
-/** The first media types of bodies: any number of operations may share a body with any number of types. */
+/** The first media types of each body, computed once per body: many operations may share a body with many types. */
 const knownTypes = new WeakMap<JsonObject, readonly string[]>();
 
 function typesOf(content: JsonObject): readonly string[] {

@@ -22,7 +22,7 @@ export interface OpenApiUpstreamOptions {
   readonly context: UpstreamContext;
   /** A path or a URL. */
   readonly document: string;
-  /** The base URL of the API; without it, the document names it. */
+  /** The base URL of the API. If absent, the base URL in the document. */
   readonly url: string | undefined;
   readonly breaker?: BreakerSettings | undefined;
   readonly log: Log;
@@ -199,7 +199,7 @@ export class OpenApiUpstream implements Upstream {
       for (const deliver of this.watches) deliver({ kind: 'toolsListChanged' });
   }
 
-  /** The last good document; throws without one. */
+  /** The last good document. Throws if there is none. */
   private kept(problem: string): Api {
     this.broken = problem;
     if (this.api) return this.api;

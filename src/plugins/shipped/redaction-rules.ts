@@ -16,7 +16,7 @@ interface Rule {
   readonly pattern: RegExp;
   /** Every match contains one of these texts, so most texts are skipped without the pattern. */
   readonly needs?: RegExp;
-  /** The first group stays; without it nothing of the match stays. */
+  /** Whether the text of the first group stays. If absent, the whole match is replaced. */
   readonly group?: true;
   /** The length of the part of a match that is replaced. Only for patterns whose matches have a bounded length. */
   accepted?(match: string): number;

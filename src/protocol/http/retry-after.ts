@@ -14,7 +14,7 @@ export function retryAfterOf(headers: HttpHeaders): string | undefined {
 /** The longest wait, whatever the other side asks for. */
 const LONGEST_WAIT = 12 * 60 * 60 * 1_000;
 
-/** The value of `Retry-After` in milliseconds from `now`; 0 without one. */
+/** The value of `Retry-After` in milliseconds from `now`; 0 if the header is absent. */
 export function retryAfterMs(value: string | undefined, now: number): number {
   if (value === undefined) return 0;
   // One of the three forms has no zone, and means GMT too.

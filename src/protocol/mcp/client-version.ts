@@ -135,7 +135,10 @@ export function negotiateRevision(requested: unknown, strict: boolean): Revision
   });
 }
 
-/** The error for a version header that no session can have. It concerns the exchange and not one request: no id (S2-04). */
+/**
+ * The error for a version header that no session can have. The error is about the HTTP exchange and not about one
+ * request, so it has no request id (S2-04).
+ */
 export const unsupportedVersion = (version: string): ProtocolError =>
   new ProtocolError(
     'unsupported_version',

@@ -27,7 +27,7 @@ export interface CardsOptions {
   readonly base: () => string;
   /** Whether that URL applies to every caller, whatever URL a proxy reports. */
   readonly fixed?: boolean;
-  /** `host:port` of the gRPC listener as callers reach it; undefined without one. */
+  /** `host:port` of the gRPC listener as callers reach it; undefined if there is no gRPC listener. */
   readonly grpc: () => string | undefined;
   /** Whether callers must authenticate with a bearer token. */
   readonly identified: boolean;

@@ -25,8 +25,8 @@ function text(name: keyof typeof LONGEST, value: unknown): string | undefined {
 }
 
 /**
- * Refuses a configuration that cannot or must not be delivered to. `checkUrl` checks the URL alone, without DNS; the
- * resolved addresses are checked when the gateway connects (S-53).
+ * Refuses a configuration that names a URL to which the gateway cannot or must not deliver. `checkUrl` checks the URL
+ * alone, without DNS; the resolved addresses are checked when the gateway connects (S-53).
  */
 export function checkPushConfig(config: TaskPushNotificationConfig, checkUrl: (url: string) => unknown): void {
   const url = text('url', config.url);

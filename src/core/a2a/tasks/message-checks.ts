@@ -84,7 +84,7 @@ export function checkHistoryLength(length: number | undefined): void {
 /** Checks a message to a known task (S-21, S-25). */
 export function checkFollowUp(message: Message, { task, contextId }: TaskRecord): void {
   if (message.contextId !== undefined && message.contextId !== '' && message.contextId !== contextId)
-    refuse('The task of the message belongs to another context than the one that the message names');
+    refuse('The message names a context to which its task does not belong');
   const { state } = task.status;
   if (isTerminal(state)) {
     throw new ProtocolError('unsupported_operation', 'The task is finished and takes no more messages', {

@@ -252,7 +252,7 @@ export class TaskLog {
     return result;
   }
 
-  /** `events` lead from `before` to the task; without them the task is measured. */
+  /** `events` are the changes from `before` to the task. If absent, the size of the whole task is measured. */
   private checked(before: Task | undefined, task: Task, events: readonly Passed<StreamResponse>[] = []): Task {
     const added = events.reduce((sum, event) => sum + sizeOfEvent(event), 0);
     return this.size.within(before, checkTask(task, this.options.limits), added);

@@ -108,7 +108,7 @@ export interface AgentRecords {
    * Removes the oldest finished tasks of an owner with more than `most` tasks. Returns the number of tasks that are left.
    */
   trim(owner: string, most: number): Promise<number>;
-  /** Claims tasks whose follower is gone, for this replica alone until `until`. */
+  /** Claims tasks whose follower is gone. Until the time `until`, no other replica can claim them. */
   claimFollowing(limit: number, until: number): Promise<TaskRecord[]>;
   /** Claims one task if no other replica follows it. */
   claimOne(key: TaskKey, until: number): Promise<boolean>;

@@ -29,7 +29,7 @@ export class TaskSize {
 
   constructor(private readonly limit: number) {}
 
-  /** The task after events of `added` bytes, which follow `before`. Throws `invalid_agent_response` if it is too large. */
+  /** The task `before` after events of `added` bytes. Throws `invalid_agent_response` if it is too large. */
   within(before: Task | undefined, task: Task, added: number): Task {
     const known = this.last && this.last.task === before ? this.last.most + added : undefined;
     if (known !== undefined && known <= this.limit) return this.remember(task, known);

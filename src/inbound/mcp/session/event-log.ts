@@ -166,8 +166,8 @@ export class LoggedStream implements Resumable {
   }
 
   /**
-   * Sends all further events to `sink`, starting after event `after`; without it after the last event sent, or at the
-   * oldest one kept. Throws if the events after `after` are no longer kept.
+   * Sends all further events to `sink`, starting after event `after`. If `after` is absent, starts after the last event
+   * sent, or at the oldest event kept. Throws if the events after `after` are no longer kept.
    */
   connect(sink: EventSink, after?: number): void {
     const { oldest } = this;

@@ -23,7 +23,7 @@ export interface StreamCopy {
 
 /** A stream that can be sent over a connection from a given event on. */
 export interface Resumable {
-  /** Sends the events that follow event `after`, or without it the events that were not sent yet. */
+  /** Sends the events that follow event `after`. If `after` is absent, sends the events that were not sent yet. */
   connect(sink: EventSink, after?: number): void;
   disconnect(sink: EventSink): void;
 }
