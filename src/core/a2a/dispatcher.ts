@@ -77,7 +77,7 @@ export interface AgentDispatcherOptions {
   readonly now?: () => number;
   /** Without a router there is no routing agent. */
   readonly router?: MessageRouter;
-  /** Without it there are no push notifications. */
+  /** If absent, there are no push notifications. */
   readonly pushes?: PushNotifications;
   readonly callbacks?: Pick<Callbacks, 'ask'>;
   readonly cards?: { extended(caller: Caller, agent: string | undefined): Promise<AgentCard> };

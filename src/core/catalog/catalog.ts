@@ -29,13 +29,13 @@ import { ALL_TOOLS, type ToolRules } from './tool-rules.js';
 
 export interface CatalogOptions {
   readonly naming: NamingOptions;
-  /** Decides which targets a caller sees; without it every caller sees every target. */
+  /** Decides which targets a caller sees; if absent, every caller sees every target. */
   readonly admission?: Pick<Admission, 'sees'>;
   /** How long callers together wait for a server that has not answered yet, in milliseconds. */
   readonly patience: number;
   /** Which capabilities of callers are declared to servers. */
   readonly bridge: BridgeSwitches;
-  /** The pinned definitions; without it definitions are not compared. */
+  /** The pinned definitions; if absent, definitions are not compared. */
   readonly pinning?: Pick<Pinning, 'forServer'>;
   readonly log: Log;
 }

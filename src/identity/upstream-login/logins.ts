@@ -154,7 +154,10 @@ export class Logins {
     });
   }
 
-  /** The authorization server of an upstream. Without a challenge, the upstream is asked for one. */
+  /**
+   * The authorization server of an upstream. If the caller has no challenge of the upstream, the gateway asks the
+   * upstream for one.
+   */
   async plan(upstream: LoginUpstream, challenge?: Challenge): Promise<LoginPlan> {
     const { plan: known } = upstream;
     if (!challenge && known && performance.now() - known.at < PLAN_TTL) return known.found;

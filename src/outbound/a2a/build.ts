@@ -53,7 +53,7 @@ export interface AgentBuildOptions {
   readonly egress: Egress;
   /** For an agent that a caller registered: the rules for each address that is dialled (S11), and the proxy. */
   readonly guard?: Guard;
-  /** Chooses the credential of each request. Without it, requests carry the configured headers. */
+  /** Chooses the credential of each request. If absent, requests carry the configured headers. */
   readonly credentials?: Credentials;
   readonly limits: { readonly event: number };
   /** Whether errors for callers contain the URL of the agent. */

@@ -6,7 +6,7 @@ import type { ProxyRule } from './proxy.js';
 import { type Route, routeTo } from './route.js';
 
 export interface HttpClientOptions extends ConnectOptions {
-  /** Chooses the proxy for each origin. Without it, no proxy is used. */
+  /** Chooses the proxy for each origin. If absent, no proxy is used. */
   readonly proxy?: ProxyRule | undefined;
 }
 

@@ -60,7 +60,7 @@ export interface UpstreamBuildOptions {
   readonly clientInfo: Implementation;
   readonly log: Log;
   readonly verdicts: VerdictStore;
-  /** Chooses the credential of each request. Without it, requests carry the configured headers. */
+  /** Chooses the credential of each request. If absent, requests carry the configured headers. */
   readonly credentials?: Credentials;
   /** For a server that a caller registered: the rules for each address that is dialled (S11), and the proxy. */
   readonly guard?: Guard;

@@ -14,7 +14,7 @@ export interface WebhookSenderOptions {
   readonly pushes: Pick<PushNotifications, 'target' | 'attempted' | 'disable'>;
   /** An HTTP client that refuses private addresses when it connects. Not the client for configured agents. */
   readonly client: Pick<HttpClient, 'request'>;
-  /** Without it, notifications carry no signature of the gateway. */
+  /** If absent, notifications carry no signature of the gateway. */
   readonly signing?: Signing;
   readonly log: Log;
   /** The clock of the queue, also used in headers. By default the clock of this machine. */

@@ -81,7 +81,7 @@ export interface AgentRouterOptions {
   readonly routingAgent: Agent;
   /** The lowest score of an accepted match. One shared word that few skills have scores higher than the default. */
   readonly threshold?: number;
-  /** Chooses among agents with equal skills; without it, the first of them gets every message. */
+  /** Chooses among agents with equal skills; if absent, the first of them gets every message. */
   readonly equalSkills?: EqualSkills | undefined;
 }
 

@@ -108,7 +108,7 @@ export class MessagePreparer {
     checkId(task.id);
     const answered = task.contextId || undefined;
     if (prepared.contextId !== undefined && answered !== undefined && answered !== prepared.contextId)
-      invalidAnswer('The agent answered with another context than the one of the message');
+      invalidAnswer('The agent answered with a context that differs from that of the message');
     if (record?.upstreamId === task.id) return record;
     const now = this.options.now();
     const id = prepared.chosenId ?? task.id;
@@ -132,7 +132,7 @@ export class MessagePreparer {
   checkReply({ contextId: asked, name, caller }: PreparedMessage, { contextId }: Message): void {
     if (!contextId) return;
     if (asked !== undefined && contextId !== asked)
-      invalidAnswer('The agent answered with another context than the one of the message');
+      invalidAnswer('The agent answered with a context that differs from that of the message');
     this.remember(name, contextId, caller.principal.key);
   }
 

@@ -13,7 +13,9 @@ export interface Outgoing {
   readonly ticket: Ticket | undefined;
   /** Called where the message cannot be sent. */
   readonly taken: (() => void) | undefined;
-  /** The caller whose credential the message carries. Without it, any caller of the session is used. */
+  /**
+   * The caller whose credential the message carries. If absent, the credential of any caller of the session is used.
+   */
   readonly caller: Caller | undefined;
   readonly events: Pick<ChannelEvents, 'lost' | 'expired'>;
   post(credential: Credential): void;
