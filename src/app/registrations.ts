@@ -23,7 +23,7 @@ export interface RegistrationsOptions<K extends Kind> {
   live(): Config;
   /** Receives one record per change. */
   readonly audit: AuditTrail;
-  /** The rules for URLs that callers supply; registered URLs are such. */
+  /** The rules for URLs that callers supply. Registrations contain such URLs. */
   readonly egress: Pick<Egress, 'checkUrl'>;
   /** The version of settings of the configuration file: a keyed hash, because settings contain secrets. */
   fingerprint(settings: object): string;

@@ -8,7 +8,7 @@ export const CONNECT_DESCRIPTION =
 
 /** Overrides of `timeouts` for one server or agent. */
 export const ownTimeouts = (connect: string) =>
-  group('Time limits for this one only; the others come from `timeouts`.', {
+  group('Time limits for this server or agent only; absent limits come from `timeouts`.', {
     connect: duration({ description: connect }),
     call: duration({ description: 'Time limit for a call without any message; progress restarts the time.' }),
     callMax: duration({ description: 'Time limit for a whole call, with or without progress.' }),

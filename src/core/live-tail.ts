@@ -44,7 +44,10 @@ interface Told {
 const OTHERS = '';
 const WANTED = 'tail.wanted';
 const LINES = 'tail.lines';
-/** How long a replica sends its lines after another one asked for them, and how often that one asks, in milliseconds. */
+/**
+ * How long a replica sends its lines after another replica asked for them, and the interval at which followers'
+ * replicas ask, in milliseconds.
+ */
 const WANTED_FOR = 30_000;
 const ASK_EVERY = 10_000;
 /** Lines are collected for this long before they go to other replicas. */

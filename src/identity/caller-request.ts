@@ -75,8 +75,8 @@ export class CallerRequests {
 }
 
 /**
- * API keys and static tokens are secrets between the caller and the gateway, which no issuer knows: they are not tokens
- * to exchange. A token of another issuer is, and so is a JWT of the gateway's own.
+ * API keys and static tokens are secrets between the caller and the gateway. No issuer knows them, so they cannot be
+ * exchanged. A token of another issuer can be exchanged, and a JWT of the gateway's own authorization server.
  */
 function tokenIn({ issuer }: Principal, request: AuthenticationRequest): string | undefined {
   const [, token] = /^Bearer +([^\s,]+)$/i.exec(request.header('authorization') ?? '') ?? [];

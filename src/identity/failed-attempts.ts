@@ -18,7 +18,9 @@ interface Count {
   readonly since: number;
 }
 
-/** Addresses and accounts that are counted; an attacker with more of them is limited by the memory for the others. */
+/**
+ * Maximum number of addresses and accounts that are counted, together. It bounds the memory that an attacker can fill.
+ */
 const MOST = 20_000;
 
 /** Counts failed authentications by address and by account. */

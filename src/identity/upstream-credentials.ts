@@ -122,7 +122,10 @@ export const configuredCredential = (headers: Readonly<Record<string, string>>):
   headers: Object.entries(headers).flat(),
 });
 
-/** Chooses the source of each upstream: the first factory that makes one, otherwise the configured headers. */
+/**
+ * Chooses the source of each upstream: the first factory that makes a source decides; without a source, the configured
+ * headers are used.
+ */
 export class CredentialsBySource implements Credentials {
   /** A reload makes new targets, so that their sources use the new settings. */
   private readonly sources = new WeakMap<CredentialTarget, CredentialSource>();

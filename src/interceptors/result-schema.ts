@@ -11,7 +11,9 @@ interface Call {
 const compiled = new Map<string, ArgumentSchema | undefined>();
 const MOST_COMPILED = 100;
 
-/** 1 for a valid result, 0 for another one; no score for a tool without an output schema and for a failed call. */
+/**
+ * 1 for a valid result, 0 for an invalid result; no score for a tool without an output schema and for a failed call.
+ */
 export function evaluate({ outputSchema, result }: Call): { score: number | null; label?: string } {
   if (!isObject(outputSchema) || !result || result.isError === true) return { score: null };
   if (result.structuredContent === undefined) return { score: 0, label: 'missing' };

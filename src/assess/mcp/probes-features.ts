@@ -37,7 +37,7 @@ export const eachCall =
     return calls.length === 0 ? skip(none) : PASS;
   };
 
-const NO_CALLS = 'no tool declares itself read-only and takes no arguments; --active calls the others too';
+const NO_CALLS = 'no tool declares itself read-only and takes no arguments; --active also calls other tools';
 
 const NO_RESULTS = `no call had a result: ${NO_CALLS}`;
 

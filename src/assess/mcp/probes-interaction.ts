@@ -120,7 +120,7 @@ export const INTERACTION_PROBES: Readonly<Record<string, Probe>> = {
     const reply = await other.call('tools/call', params);
     await other.close();
     const asked = Object.keys(asObject(reply.result?.['inputRequests'])).length > 0;
-    return expect(!asked, 'the capabilities of an earlier request were used for another one', reply);
+    return expect(!asked, 'the capabilities of an earlier request were used for a later request', reply);
   },
   elicitationSecrets: eachQuestion('elicitation/create', (params) => {
     const wrong = fields(params).find(([name]) => SECRET_NAME.test(name));

@@ -26,7 +26,7 @@ export const MCP_PROBES: Readonly<Record<string, Probe>> = {
   ...SECURITY_PROBES,
 };
 
-/** Probes over everything that arrived. They run after the others. */
+/** Probes that examine all received messages. They run after the other probes. */
 export const MCP_OBSERVATIONS: Readonly<Record<string, Probe>> = {
   ...BASE_OBSERVATIONS,
   ...UTILITY_OBSERVATIONS,

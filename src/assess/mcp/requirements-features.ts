@@ -26,7 +26,7 @@ export const FEATURE_ROWS: readonly RowOf[] = [
   row('TOOL-05d', 'MUST', 'C-E', ANY, TOOLS, 'outputSchema', 'server/tools', 'An outputSchema is an object, with type object before the modern era.',
     'Correct the outputSchema.'),
   row('TOOL-05e', 'MUST', 'B-E', ANY, TOOLS, 'toolAnnotations', 'server/tools', 'Tool annotations are an object whose hints are booleans.',
-    'Write readOnlyHint and the others as booleans.'),
+    'Write readOnlyHint and the other hints as booleans.'),
   row('TOOL-06', 'MUST', 'C-E', ANY, TOOLS, 'structuredContent', 'server/tools', 'A tool with an outputSchema returns structuredContent that conforms to it.',
     'Return structuredContent that is valid for outputSchema.'),
   row('TOOL-07', 'SHOULD', 'C-E', ANY, TOOLS, 'structuredText', 'server/tools', 'Structured content is repeated as JSON in a text block.',

@@ -159,7 +159,7 @@ export const TRANSPORT_ROWS: readonly RowOf[] = [
     'Get a token of its own for each service.'),
   row('AUR-05', 'SHOULD', 'D,E', HTTP, SECURITY, 'challengeScope', 'basic/authorization', 'A 401 names the scope that is needed.',
     'Add scope="…" to WWW-Authenticate.'),
-  row('AUR-06', 'MUST', 'E', HTTP, SECURITY, { unobservable: 'needs tokens with several scopes' }, 'basic/authorization', 'A scope that includes another one is accepted in its place.',
+  row('AUR-06', 'MUST', 'E', HTTP, SECURITY, { unobservable: 'needs tokens with several scopes' }, 'basic/authorization', 'A scope that includes the required scope is accepted in place of the required scope.',
     'Respect the hierarchy of scopes.'),
   row('AUR-07', 'SHOULD', 'E', HTTP, SECURITY, 'noOfflineAccess', 'basic/authorization', 'offline_access is neither in the challenge nor in the metadata.',
     'Remove offline_access.'),

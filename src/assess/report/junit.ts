@@ -3,7 +3,7 @@ import type { Report, Section } from './model.js';
 
 /**
  * JUnit XML: one suite per target and protocol, one test case per requirement. A target that could not be examined to
- * the end has a suite with an error, so that nobody takes it for one without failures.
+ * the end has a suite with an error, so that readers do not take it for a suite without failures.
  */
 export function junitReport(...reports: readonly Report[]): string {
   const name = reports.map(({ target }) => target).join(', ');

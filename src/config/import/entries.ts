@@ -85,7 +85,7 @@ export const literal = (text: string): string => text.replaceAll('${', () => '$$
 
 /**
  * Replaces the placeholders of a text, and keeps the rest as literal text. Dollar signs before a placeholder belong to
- * it; `reference` returns undefined for a placeholder that is none.
+ * it. `reference` returns undefined for text that only looks like a placeholder.
  */
 export function withReferences(
   text: string,

@@ -26,7 +26,7 @@ export interface AgentCall {
    * The gateway makes this call as part of another call of the same caller, which has passed the interceptors already.
    */
   readonly nested?: true;
-  /** The outer call went to the routing agent, so that this one is the only one that names its agent. */
+  /** The outer call went to the routing agent. Only this call names the agent that was chosen. */
   readonly routed?: true;
   /** The gateway continues work of a caller that is not connected. The caller was admitted when the work began. */
   readonly resumed?: true;

@@ -16,7 +16,10 @@ export interface HostedTaskRecords {
   create(record: HostedTaskRecord): Promise<void>;
   /** Returns false if another replica has ended the task. */
   update(record: HostedTaskRecord): Promise<boolean>;
-  /** Stores the end of a task that no replica runs any more. Resolves with the stored end, which may be another. */
+  /**
+   * Stores the end of a task that no replica runs any more. Resolves with the stored end. If a different end was stored
+   * before, resolves with that.
+   */
   end(record: HostedTaskRecord): Promise<HostedTaskRecord>;
   load(taskId: string): Promise<HostedTaskRecord | undefined>;
   list(principal: string, after: string | undefined, limit: number): Promise<HostedTaskRecord[]>;

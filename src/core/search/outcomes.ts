@@ -152,7 +152,10 @@ export class Outcomes {
     }
   }
 
-  /** The caller with most outcomes loses one, so that many outcomes of one caller cost that caller. */
+  /**
+   * The outcomes of the caller with the most outcomes. The oldest of them is removed, so that a caller with many
+   * outcomes displaces only its own.
+   */
   private largest(): Map<string, KeptOutcome> {
     let found = new Map<string, KeptOutcome>();
     for (const own of this.byCaller.values()) if (own.size > found.size) found = own;

@@ -219,7 +219,7 @@ export class SharedLearning {
     return this.options.identified ? callerKey(principal.key) : undefined;
   }
 
-  /** Outcomes are stored together, a few times a second at most. A flood loses the rest of them. */
+  /** Outcomes are stored together, a few times a second at most. Outcomes beyond a limit are dropped. */
   private enqueue(outcome: SharedOutcome): void {
     const { pending } = this;
     const own = pending.filter(({ caller }) => caller === outcome.caller).length;

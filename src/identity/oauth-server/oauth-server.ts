@@ -49,7 +49,7 @@ export interface AskingClient {
   readonly redirectHost: string;
   /** The code goes to a program on the user's machine, where any other program could take its place. */
   readonly local: boolean;
-  /** The gateway itself, for its own pages. */
+  /** Whether the client is the gateway itself, for its own pages. */
   readonly own: boolean;
   /** The host that publishes the client's metadata document, if it has one. */
   readonly documentHost: string | undefined;

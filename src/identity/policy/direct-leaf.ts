@@ -1,8 +1,8 @@
 /**
- * The most common parts of conditions, evaluated without the interpreter of the library: a variable or a member of one,
- * compared with a literal, searched for one, or looked up in a list. The library evaluates everything else, and also
- * these parts if the types of the values are not the expected ones, so that errors and comparisons of other types have
- * one meaning.
+ * Evaluates the most common parts of conditions without the interpreter of the library. Such a part compares a
+ * variable, or a member of a variable, with a literal, searches in it for a literal, or looks it up in a list. The
+ * library evaluates everything else, and also these parts if the types of the values are not the expected ones. So
+ * errors and comparisons of other types are the same everywhere.
  */
 import type { ASTNode } from '@marcbachmann/cel-js';
 import { Failure } from './failure.js';

@@ -182,7 +182,7 @@ export class ConnectEndpoint {
     await this.page(posted, kind, (upstream, link) => this.begin(posted, upstream, link, form));
   }
 
-  /** S5: the form must come from the page that this browser was shown. */
+  /** S5: the form must come from the page that the gateway showed to this browser. */
   private async begin(
     context: RequestContext,
     upstream: LoginUpstream,

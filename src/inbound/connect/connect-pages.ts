@@ -114,7 +114,7 @@ export function connectedPage(name: string, user: string): string {
   );
 }
 
-/** Where the user of a link can sign in at the gateway in place of another one. */
+/** Where the user of a link can sign in at the gateway in place of the user who is signed in. */
 export interface OtherSignIn {
   readonly user: string;
   readonly again: string | undefined;

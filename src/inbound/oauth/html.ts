@@ -13,7 +13,9 @@ const ESCAPES: Readonly<Record<string, string>> = {
   "'": '&#39;',
 };
 
-/** Characters that change the direction of text or are invisible: a name could look like another one with them. */
+/**
+ * Characters that change the direction of text or are invisible: with them, a name could look like a different name.
+ */
 const INVISIBLE = /[\p{Cc}\p{Cf}\p{Co}\p{Cn}\u2028\u2029]/gu;
 
 export const escapeHtml = (text: string): string =>

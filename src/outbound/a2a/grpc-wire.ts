@@ -227,7 +227,7 @@ export class GrpcWire implements Wire {
         return new ProtocolError('cancelled', 'The request was cancelled', { outcome: 'unknown' });
       if (code === status.UNAVAILABLE) {
         if (!isUnconnected(message)) return lost(context, 'the connection was reset');
-        // The connection is bound to the address that was checked. The name may have another one now.
+        // The connection is bound to the address that was checked. The name may have a different address now.
         if (this.options.egress) this.leave(key);
         return unavailable(context, problemOf(Object.assign(new Error(message), { code: refusedCode(message) })));
       }

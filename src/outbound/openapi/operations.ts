@@ -50,7 +50,10 @@ export interface Operations {
 const METHODS: Readonly<Record<string, OperationMethod>> = {
   ...{ get: 'GET', post: 'POST', put: 'PUT', patch: 'PATCH', delete: 'DELETE' },
 };
-/** Operations of one document, and as many that cannot be tools; the rest is left out. */
+/**
+ * Maximum number of tools of one document, and also of reported operations that cannot be tools. Further operations are
+ * ignored.
+ */
 const MOST_OPERATIONS = 1_000;
 /** Schemas of all tools of one document; the operations beyond are left out. */
 const MOST_SCHEMAS = 100_000;

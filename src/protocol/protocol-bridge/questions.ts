@@ -82,8 +82,8 @@ export function questionParts(key: string, request: InputRequest): Part[] {
 }
 
 /**
- * The answers in a message to a task that asked: data that names the key, data or JSON text with the content, or plain
- * text for a form with one field.
+ * Reads the answers to a task's questions from a message. An answer is one of: data with the key of the question, data
+ * or JSON text with the content, or plain text if the form has one field.
  */
 export function answersIn(
   message: Message,

@@ -12,7 +12,7 @@ export type Verification =
     }
   | { ok: false; chain: string; seq: number; reason: string };
 
-/** A record that lists the heads of other chains: each chain so testifies to the records of the others. */
+/** A record that lists the heads of other chains. It proves that the records of those chains existed. */
 export interface Checkpoint {
   readonly kind: 'checkpoint';
   readonly heads: readonly SignedPlace[];

@@ -44,7 +44,10 @@ export interface VaultStatus {
 /** A row without its secret. */
 export interface VaultRow extends VaultKey, VaultStatus {
   readonly id: string;
-  /** Increases with every write; `update` requires it. It starts at the time, so that a row that was removed and written again has another one. */
+  /**
+   * Increases with every write; `update` requires it. The first value is the current time, so that a row that was
+   * removed and written again has a new value.
+   */
   readonly rev: number;
   /** The id of the key that the secret is encrypted under. */
   readonly keyId: string;
