@@ -4,7 +4,10 @@ import type { Egress } from '../outbound/egress.js';
 import { exchangeWhole, type HttpClient, headerOf, type WholeReply } from '../outbound/http/index.js';
 
 const LIMITS = { time: 2_500, size: 64 * 1024 };
-/** A document, or the failure to get it, is used again for this time, so that requests here cannot flood its server. */
+/**
+ * How long a document, or the failure to get it, is reused. So a flood of requests to the gateway causes no flood at
+ * the server of the document.
+ */
 const RECENT = 10_000;
 const MOST_RECENT = 200;
 /** Documents that are being fetched. */

@@ -26,7 +26,7 @@ function inSlices<T>(items: Iterable<T>, until: (item: T) => boolean): boolean |
   return found ?? later(left, until);
 }
 
-/** Undefined if the time is over before the items are. */
+/** Undefined if the time ends before all items are done. */
 function slice<T>(left: Iterator<T>, until: (item: T) => boolean): boolean | undefined {
   const end = performance.now() + SLICE;
   for (let next = left.next(); !next.done; next = left.next()) {

@@ -35,7 +35,10 @@ const addressIn = (url: string): string => {
 
 const PER_MINUTE = 600;
 const MINUTE = 60_000;
-/** How long callbacks are remembered to detect duplicates: as long as senders repeat unacknowledged ones. */
+/**
+ * How long callbacks are remembered to detect duplicates. Senders repeat a callback without an acknowledgement for this
+ * long.
+ */
 const REMEMBERED = 24 * 60 * MINUTE;
 const LONGEST_ECHO = 1_024;
 

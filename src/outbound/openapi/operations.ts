@@ -152,7 +152,7 @@ function operationOf(
 ): Operation {
   if (path.length > LONGEST_PATH) throw new Skipped('its path is too long');
   if (!/^\/[\x21-\x7e]*$/.test(path) || /[?#\\]|%2f|%5c|\/\.{1,2}(?:\/|$)/i.test(path))
-    throw new Skipped('its path is not one below the base URL');
+    throw new Skipped('its path is not below the base URL');
   const properties: JsonObject = Object.create(null);
   const required: string[] = [];
   const parameters: OperationParameter[] = [];

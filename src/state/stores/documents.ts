@@ -133,7 +133,7 @@ export class Documents<T> implements Expiring {
     ];
   }
 
-  /** For a transaction with other writes, which can depend on `mark` to know that the document was written. */
+  /** For a transaction with other writes. Their condition can be `mark`, which shows that the document was written. */
   updateStatement({ id, rev, value, owner, expiresAt }: Change<T>, mark = newId()): Statement {
     const params: Value[] = [id, rev, JSON.stringify(value), mark, wallMs()];
     let set = 'json = $3, mark = $4, updated_at = $5, rev = rev + 1';

@@ -27,7 +27,10 @@ export interface Tracing {
   finished(span: FinishedSpan): void;
 }
 
-/** Small, because an id that is kept keeps the text of the whole pool. */
+/**
+ * The pool of digits is small, because an id is a part of its text: while an id is in use, the whole text stays in
+ * memory.
+ */
 const POOL = Buffer.alloc(1_024);
 let digits = '';
 let at = 0;
