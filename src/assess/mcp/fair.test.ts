@@ -252,3 +252,14 @@ it('a log line on stdout is not taken for a part of a message', async () => {
     request['method'] === 'tools/list' ? ['[INFO] listing tools', ' [debug] {tools}', '"quoted" words'] : [];
   expect((await failuresOf('D/stdio', { lines })).map((each) => each.split(':')[0])).toEqual(['STD-02']);
 });
+
+it('a question about roots that arrives during a call does not count as a question of the tool', async () => {
+  const message: NonNullable<Fault['message']> = (out, request) => {
+    for (const result of out.map(resultOf))
+      if (Array.isArray(result?.['tools'])) result['tools'] = result['tools'].filter(({ name }) => name === 'now');
+    return request['method'] === 'tools/call' ? [{ jsonrpc: '2.0', id: 'roots', method: 'roots/list' }, ...out] : out;
+  };
+  const report = await assessFixture('D', 'stdio', { row: '', message });
+  const checks = report.sections.flatMap(({ checks }) => checks).filter(({ id }) => id === 'ELI-11');
+  expect(checks.map(({ outcome }) => outcome)).toEqual(['skip']);
+});
