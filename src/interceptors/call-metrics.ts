@@ -158,6 +158,11 @@ export class CallMetrics implements CallObserver {
     if (LIMITS.has(reason)) this.limits.of(reason).add();
   }
 
+  /** Counts connections that a limit of the configuration refused or closed. */
+  limited(limit: string, count: number): void {
+    this.limits.of(limit).add(count);
+  }
+
   private row(protocol: 'mcp' | 'a2a', method: string, server: string | undefined): Row {
     const known = METHODS.has(method) || protocol === 'a2a' ? method : OTHER;
     const row = this.rows.get(server)?.get(known);

@@ -1,6 +1,7 @@
 /** `/metrics` of a real gateway, and the dashboard and alert rules that use it, checked by Prometheus' own tool. */
 import { spawnSync } from 'node:child_process';
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { connect } from 'node:net';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { fileURLToPath } from 'node:url';
@@ -18,6 +19,9 @@ const [ADMIN, USER, SCRAPER] = [
   '757365727573657275736572757365',
   '7363726170657273637261706572',
 ];
+
+/** More than the tests need themselves. */
+const CONNECTIONS = 50;
 
 let gateway: RunningGateway;
 
@@ -60,6 +64,7 @@ beforeAll(async () => {
       ],
     },
     metrics: { token: SCRAPER },
+    limits: { connectionsPerAddress: CONNECTIONS },
   });
   await modern('tools/list');
   await modern(
@@ -169,6 +174,19 @@ describe('/metrics', () => {
       requests: before.requests + 2,
       unread: by(before.unread, 1),
     });
+  });
+
+  test('counts the connections that a limit refused', async () => {
+    const sockets = Array.from({ length: CONNECTIONS + 1 }, () =>
+      connect(Number(new URL(gateway.url).port), '127.0.0.1').on('error', () => {}),
+    );
+    // At least one of them is refused.
+    await Promise.any(sockets.map((socket) => new Promise((closed) => socket.once('close', closed))));
+    for (const socket of sockets) socket.destroy();
+    const counted = /^parley_limit_refusals_total\{limit="limits\.connectionsPerAddress"\} [1-9]\d*$/m;
+    await expect
+      .poll(async () => (await get(ADMIN).catch(() => ({ text: '' }))).text, { timeout: 20_000 })
+      .toMatch(counted);
   });
 
   test('has every metric of the list, and no other', async () => {
