@@ -11,7 +11,9 @@ import {
   type MetricRegistry,
   OTHER,
 } from '../telemetry/metrics/registry.js';
+import { TOOL_ERROR } from '../telemetry/tracing/names.js';
 import type { CallObserver, EndedCall } from './observed-calls.js';
+import { isToolError } from './tool-error.js';
 
 type Protocol = 'mcp' | 'a2a' | 'http';
 
@@ -134,6 +136,7 @@ export class CallMetrics implements CallObserver {
     series.add();
     if (target?.kind === 'tool') this.toolSeries(row, target.server, target.name, outcome).add();
     if (outcome === 'error') this.failed(call.error, protocol);
+    else if (isToolError(context, call.result)) this.errors.of(protocol, TOOL_ERROR).add();
     if (context.protocol === 'mcp') {
       countRevision(this.clientsOfRevision, this.clientRevisions, context.caller.revision.date);
       const revision =
