@@ -13,4 +13,5 @@ if (!existsSync(entry)) {
 }
 
 const { main } = await import(entry.href);
-process.exitCode = await main(process.argv.slice(2));
+const { endProcess } = await import(new URL('end-process.js', entry).href);
+endProcess(await main(process.argv.slice(2)));

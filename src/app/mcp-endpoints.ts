@@ -27,10 +27,12 @@ export class McpEndpoints {
     const { config, info, seal, state, replica, authenticator, mcp } = runtime;
     const { limits, session, publicUrl } = config;
     const { cluster, streams } = replica;
-    this.modern = new ModernRequestHandler(mcp.gateway, info, mcp.states);
-    this.httpSessions = new Sessions({ ...mcp.sessionsOptions(), records: sessionRecords(state, cluster) });
-    this.sseSessions = new Sessions(mcp.sessionsOptions());
-    this.webSocketSessions = new Sessions(mcp.sessionsOptions());
+    const refused = (error: unknown): void => runtime.telemetry.refused(error, 'mcp');
+    const sessions = { ...mcp.sessionsOptions(), refused };
+    this.modern = new ModernRequestHandler(mcp.gateway, info, mcp.states, refused);
+    this.httpSessions = new Sessions({ ...sessions, records: sessionRecords(state, cluster) });
+    this.sseSessions = new Sessions(sessions);
+    this.webSocketSessions = new Sessions(sessions);
     const page = new InfoPage({
       gateway: mcp.gateway,
       info,
@@ -48,7 +50,7 @@ export class McpEndpoints {
       ...(streams && { shared: streams, cluster }),
       resumeWindow: session.resumeWindow,
       strictAccept: config.mcp.strictAccept,
-      refused: (error) => runtime.telemetry.refused(error, 'mcp'),
+      refused,
       clientTermination: session.clientTermination,
       anonymous: runtime.authentication.anonymous,
     });
@@ -57,6 +59,7 @@ export class McpEndpoints {
           sessions: this.sseSessions,
           info: page,
           limits,
+          refused,
           mintId: (principal) => seal.close('session', principal.key, randomUUID(), session.idle),
         })
       : sseOff(config);
@@ -68,6 +71,7 @@ export class McpEndpoints {
             authenticator,
             limits,
             ping: config.timeouts.webSocketPing,
+            refused,
             failed: (error) => failed(error, '/ws'),
           })
         : undefined;

@@ -132,6 +132,7 @@ async function serve(config: Config, options: ServeOptions, lifecycle: Lifecycle
       trustedProxies: config.trustedProxies,
       tls,
       log,
+      limited: telemetry.limited,
     },
     failed,
   });

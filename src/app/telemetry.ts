@@ -139,6 +139,9 @@ export class Telemetry {
     if (error instanceof ProtocolError) this.calls?.failed(error, protocol);
   };
 
+  /** Counts connections that a limit of the configuration refused or closed. */
+  readonly limited = (limit: string, count: number): void => this.calls?.limited(limit, count);
+
   routes(errors: ErrorFormat, authenticator: Authenticator): Route[] {
     const { registry } = this;
     if (!registry) return [];

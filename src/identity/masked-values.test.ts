@@ -3,6 +3,18 @@ import { isSecretMember, maskValues } from './masked-values.js';
 
 const M = '********';
 
+/** The processor time of the shortest of three runs, in milliseconds. */
+function timeOf(text: string): number {
+  let shortest = Number.POSITIVE_INFINITY;
+  for (let turn = 0; turn < 3; turn++) {
+    const before = process.cpuUsage();
+    maskValues(text);
+    const { user, system } = process.cpuUsage(before);
+    shortest = Math.min(shortest, (user + system) / 1_000);
+  }
+  return shortest;
+}
+
 describe('secrets in JSON values', () => {
   test.each([
     [
@@ -23,6 +35,19 @@ describe('secrets in JSON values', () => {
     [{ note: 'key 0123456789abcdef0123456789abcdef' }, { note: `key ${M}` }],
     [{ '0123456789abcdef0123456789abcdef': 1 }, { [M]: 1 }],
     [{ data: Buffer.from('a picture '.repeat(20)).toString('base64') }, { data: M }],
+    [{ env: [{ name: 'DB_PASSWORD', value: 'x' }] }, { env: [{ name: 'DB_PASSWORD', value: M }] }],
+    // Servers repeat structured results as text.
+    [{ text: '{"user": "ada", "password": "hunter2"}' }, { text: `{"user":"ada","password":"${M}"}` }],
+    [{ text: '[{"db":"{\\"dbPassword\\":\\"hunter2\\"}"}]' }, { text: `[{"db":"{\\"dbPassword\\":\\"${M}\\"}"}]` }],
+    [{ text: 'Found {"apiKey": "a\\"b c", "id": 5}.' }, { text: `Found {"apiKey": "${M}", "id": 5}.` }],
+    [
+      { text: String.raw`Found "{\"password\": \"hunter2\", \"id\": 5}".` },
+      { text: String.raw`Found "{\"password\": \"${M}\", \"id\": 5}".` },
+    ],
+    ['user: ada\npassword: hunter2\nid: 5', `user: ada\npassword: ${M}\nid: 5`],
+    ["{'client_secret': 'two words', 'id': 5}", `{'client_secret': '${M}', 'id': 5}`],
+    ['X-Api-Key: hunter2\nCookie: a=b; c=d\nHost: x', `X-Api-Key: ${M}\nCookie: ${M}\nHost: x`],
+    ['<user id="5"><password>hunter2</password></user>', `<user id="5"><password>${M}</password></user>`],
   ])('%j', (value, masked) => {
     expect(maskValues(value).value).toEqual(masked);
     expect(maskValues(value).count).toBeGreaterThan(0);
@@ -36,6 +61,10 @@ describe('secrets in JSON values', () => {
     [{ url: 'https://docs.example.com/guides/2026/getting-started/index.html' }],
     [{ text: 'An ordinary sentence of more than thirty-two characters, with 2 numbers.' }],
     [{ password: '', token: null }],
+    ['The password: it must be long. A token: 5. sort_key: column'],
+    ['{ "city": "Oslo", "big": 12345678901234567890 }'],
+    ['{ not JSON'],
+    [{ name: 'CITY', value: 'Oslo' }],
     ['text'],
     [42],
     [null],
@@ -50,6 +79,16 @@ describe('secrets in JSON values', () => {
     expect(maskValues(Array.from({ length: 50_000 }, () => 1)).count).toBeGreaterThan(0);
     expect(maskValues('word '.repeat(20_000)).value).toBe(M);
   });
+
+  test.each(['password: "', "password:'\\", 'password:', '<password>', '"\\', '\\\\"', 'x:', '<a ', '{"a":', '[', ' '])(
+    'the time for texts of %j is linear in their length',
+    (unit) => {
+      const text = (length: number): string => `key ${unit.repeat(length / unit.length)}!`;
+      timeOf(text(1_000));
+      // Four times the text; a quadratic search takes sixteen times as long. Short times say nothing.
+      expect(timeOf(text(60_000)) / Math.max(2, timeOf(text(15_000)))).toBeLessThan(9);
+    },
+  );
 
   test('names of members', () => {
     expect(['accessToken', 'X-Api-Key', 'clientSecret', 'set-cookie', 'PIN_OTP'].every(isSecretMember)).toBe(true);

@@ -100,11 +100,13 @@ describe('the metrics of calls', () => {
     await call(new ProtocolError('rate_limited', 'secret'), tool('convert'));
     await call(failed(new UpstreamRpcError(-32000, 'secret', {})), tool('convert'));
     metrics.failed(new ProtocolError('parse_error', 'secret'), 'http');
+    await call(complete(RawObject.from({ content: [], isError: true })), tool('convert'));
     expect(await lines('parley_errors_total')).toEqual([
       'parley_errors_total{protocol="mcp",reason="upstream_invalid"} 1',
       'parley_errors_total{protocol="mcp",reason="rate_limited"} 1',
       'parley_errors_total{protocol="mcp",reason="upstream_rpc_error"} 1',
       'parley_errors_total{protocol="http",reason="parse_error"} 1',
+      'parley_errors_total{protocol="mcp",reason="tool_error"} 1',
     ]);
     expect(await lines('parley_protocol_violations_total')).toEqual([
       'parley_protocol_violations_total{side="upstream",kind="upstream_invalid"} 1',

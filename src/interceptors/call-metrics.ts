@@ -11,7 +11,9 @@ import {
   type MetricRegistry,
   OTHER,
 } from '../telemetry/metrics/registry.js';
+import { TOOL_ERROR } from '../telemetry/tracing/names.js';
 import type { CallObserver, EndedCall } from './observed-calls.js';
+import { isToolError } from './tool-error.js';
 
 type Protocol = 'mcp' | 'a2a' | 'http';
 
@@ -134,6 +136,7 @@ export class CallMetrics implements CallObserver {
     series.add();
     if (target?.kind === 'tool') this.toolSeries(row, target.server, target.name, outcome).add();
     if (outcome === 'error') this.failed(call.error, protocol);
+    else if (isToolError(context, call.result)) this.errors.of(protocol, TOOL_ERROR).add();
     if (context.protocol === 'mcp') {
       countRevision(this.clientsOfRevision, this.clientRevisions, context.caller.revision.date);
       const revision =
@@ -156,6 +159,11 @@ export class CallMetrics implements CallObserver {
     const side = VIOLATIONS[reason];
     if (side !== undefined) this.violations.of(side, reason).add();
     if (LIMITS.has(reason)) this.limits.of(reason).add();
+  }
+
+  /** Counts connections that a limit of the configuration refused or closed. */
+  limited(limit: string, count: number): void {
+    this.limits.of(limit).add(count);
   }
 
   private row(protocol: 'mcp' | 'a2a', method: string, server: string | undefined): Row {

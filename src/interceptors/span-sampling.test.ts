@@ -61,6 +61,16 @@ test('an unsampled call that fails has both spans, with the ids that the server 
   expect(times).toEqual([...times].sort((a, b) => a - b));
 });
 
+test('an unsampled call whose tool reports a failure in its result has both spans', async () => {
+  const { spans, run } = traced(false);
+  await run(async () => complete(RawObject.from({ content: [], isError: true }))).outcome;
+  await run(async () => complete(RawObject.from({ content: [], isError: false }))).outcome;
+  expect(spans.map(({ kind, error }) => [kind, error])).toEqual([
+    ['server', 'tool_error'],
+    ['client', 'tool_error'],
+  ]);
+});
+
 test('an unsampled call that fails has no spans if errors are not exported', async () => {
   const { spans, run } = traced(false, false);
   await run(async () => BROKEN).outcome;

@@ -7,6 +7,7 @@ import { ATTRIBUTES as A, EXECUTE_TOOL, INVOKE_AGENT, spanName, TOOL_ERROR } fro
 import { type FinishedSpan, newSpanId, newTraceId, type Tracing } from '../telemetry/tracing/spans.js';
 import { bounded, MOST_NAME, targetName } from './call-log.js';
 import { counted } from './counted-events.js';
+import { isToolError } from './tool-error.js';
 import { hasTrace } from './trace-id.js';
 
 /** The end of a call: its result or its error, and for a stream how it ended. */
@@ -55,7 +56,7 @@ class OpenSpan {
 
   exportKept(tracing: Tracing): void {
     const { context, end, ended } = this;
-    if (end) tracing.finished(spanOf(this, end, errorType(context, end, false), ended));
+    if (end) tracing.finished(spanOf(this, end, errorType(context, end), ended));
   }
 }
 
@@ -71,7 +72,7 @@ export function serverSpans(tracing: Tracing | undefined): Interceptor | undefin
   if (!tracing) return undefined;
   const finish: Finish = (open, end) => {
     const { context, span } = open;
-    const type = errorType(context, end, span.sampled);
+    const type = errorType(context, end);
     if (span.sampled || (type !== undefined && tracing.exportErrors)) {
       tracing.finished(spanOf(open, end, type, performance.now()));
       // The spans toward the server were kept until the outcome was known.
@@ -97,7 +98,7 @@ export function clientSpans(tracing: Tracing | undefined): Interceptor | undefin
   const finish: Finish = (open, end) => {
     const { context, span } = open;
     const { notes } = context;
-    if (span.sampled) tracing.finished(spanOf(open, end, errorType(context, end, true), performance.now()));
+    if (span.sampled) tracing.finished(spanOf(open, end, errorType(context, end), performance.now()));
     else if (notes.span && tracing.exportErrors) {
       open.keep(end);
       if (!notes.unsampled) notes.unsampled = [open];
@@ -164,13 +165,10 @@ function withTrace(result: CallResult | undefined, span: SpanReference): CallRes
   return { ...result, state: { ...result.state, trace: writeTrace(span).traceparent } };
 }
 
-/** The type of the failure; undefined for a success. The result of a tool is looked at for exported spans only. */
-function errorType(context: CallContext, { result, error }: End, exported: boolean): string | undefined {
+/** The type of the failure; undefined for a success. */
+function errorType(context: CallContext, { result, error }: End): string | undefined {
   const failure = result?.kind === 'error' ? result.error : error;
-  if (failure === undefined) {
-    if (!exported || result?.kind !== 'complete' || context.method !== 'tools/call') return undefined;
-    return result.result.get('isError') === true ? TOOL_ERROR : undefined;
-  }
+  if (failure === undefined) return isToolError(context, result) ? TOOL_ERROR : undefined;
   if (failure instanceof ProtocolError) return failure.reason;
   return failure instanceof UpstreamRpcError ? String(failure.code) : 'internal';
 }

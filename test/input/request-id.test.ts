@@ -73,7 +73,7 @@ async function session(): Promise<Record<string, string>> {
   return { 'mcp-session-id': reply.headers.get('mcp-session-id')!, 'mcp-protocol-version': '2025-11-25' };
 }
 
-const overGrpc = async (id: Record<string, string>): Promise<void> => {
+const overGrpc = async (id: Record<string, string>): Promise<Answer> => {
   const address = gateway.summary().endpoints.find(({ label }) => label === 'A2A gRPC')!.address;
   const client = new Client(address, credentials.createInsecure());
   const metadata = new Metadata();
@@ -81,16 +81,22 @@ const overGrpc = async (id: Record<string, string>): Promise<void> => {
     metadata.set(name, value);
   const same = (bytes: Buffer): Buffer => bytes;
   try {
-    await new Promise<void>((resolve) => {
+    return await new Promise<Answer>((resolve) => {
       // An empty message is a request without fields.
-      client.makeUnaryRequest(LIST_TASKS.path, same, same, Buffer.alloc(0), metadata, () => resolve());
+      const call = client.makeUnaryRequest(LIST_TASKS.path, same, same, Buffer.alloc(0), metadata, () => {});
+      call.on('metadata', (head) => resolve({ headers: { get: (name) => String(head.get(name)[0]) } }));
     });
   } finally {
     client.close();
   }
 };
 
-const WAYS: Readonly<Record<string, (id: Record<string, string>) => Promise<unknown>>> = {
+/** The headers of an answer. */
+interface Answer {
+  readonly headers: { get(name: string): string | null };
+}
+
+const WAYS: Readonly<Record<string, (id: Record<string, string>) => Promise<Answer>>> = {
   'MCP without sessions': (id) => post('/mcp', list({ _meta: MODERN }), { ...modern, ...id }),
   'a session of MCP': async (id) => post('/mcp', list(), { ...(await session()), ...id }),
   'A2A over JSON-RPC': (id) =>
@@ -105,20 +111,32 @@ const WAYS: Readonly<Record<string, (id: Record<string, string>) => Promise<unkn
 };
 
 it.each(Object.entries(WAYS))(
-  '%s: the line of a call has the id of the client, or one of the gateway',
+  '%s: the line of a call and the answer have the id of the client, or one of the gateway',
   async (_, ask) => {
-    await ask({ 'x-request-id': 'given.1' });
+    const idOf = ({ headers }: Answer) => headers.get('x-request-id');
+    expect(idOf(await ask({ 'x-request-id': 'given.1' }))).toBe('given.1');
     expect(lines.at(-1)).toMatchObject({ requestId: 'given.1' });
     const ids: unknown[] = [];
     for (const headers of [{}, {}, { 'x-request-id': 'no id' }] as Record<string, string>[]) {
-      await ask(headers);
+      const answer = await ask(headers);
       ids.push(lines.at(-1)?.requestId);
+      expect(idOf(answer)).toBe(ids.at(-1));
     }
     for (const id of ids) expect(id).toMatch(GENERATED);
     expect(new Set(ids).size).toBe(3);
     expect(lines.every(({ requestId }) => requestId !== undefined)).toBe(true);
   },
 );
+
+test.each([
+  ['/nothing', 404],
+  ['/health', 200],
+  ['/mcp', 200],
+])('the answer of %s has the id once', async (path, status) => {
+  const reply = await fetch(`${gateway.url}${path}`, { headers: { 'x-request-id': 'given.2' } });
+  await reply.text();
+  expect([reply.status, reply.headers.get('x-request-id')]).toEqual([status, 'given.2']);
+});
 
 test('each request over stdio has an id', async () => {
   const input = new PassThrough();

@@ -105,6 +105,8 @@ it('the document names every hook, and its configurations are valid', () => {
   }
 });
 
+const TICKING = 'setInterval(() => {}, 1_000);';
+
 it('parley plugin new writes a plugin that compiles with its types, passes its test and is valid', async () => {
   const cli = (...args: string[]) => run(process.execPath, [BIN, ...args], { cwd: folder });
   await cli('plugin', 'new', 'guard');
@@ -115,6 +117,9 @@ it('parley plugin new writes a plugin that compiles with its types, passes its t
   expect(JSON.parse(facts)).toMatchObject({ ok: true, apiVersion: 1, hooks: ['onRequest', 'onResponse'], setup: true });
   await expect(cli('plugin', 'new', 'guard')).rejects.toMatchObject({ code: 2 });
   await expect(cli('plugin', 'new', '../guard')).rejects.toMatchObject({ code: 2 });
+  // Code of the module that never ends does not keep the command.
+  await writeFile(path.join(folder, 'ticking.mjs'), `${TICKING}export default { apiVersion: 1, onAudit() {} };`);
+  expect((await cli('plugin', 'check', 'ticking.mjs')).stdout).toContain('hooks: onAudit');
   await writeFile(path.join(folder, 'wrong.mjs'), 'export default { apiVersion: 1, onReqest() {} };');
   await expect(cli('plugin', 'check', 'wrong.mjs')).rejects.toMatchObject({
     code: 1,

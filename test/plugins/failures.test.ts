@@ -1,4 +1,7 @@
 /** Plugins that throw, hang, block the event loop or return garbage: the call ends as the policy says, and others go on. */
+import { mkdtemp, rm, writeFile } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { type EchoServer, startEcho } from '../input/support/echo.js';
@@ -97,6 +100,16 @@ it('a plugin that fails outside of its hooks does not end the process', async ()
   expect((await say('open', 'detached')).content).toEqual(echoed('detached'));
   await expect.poll(() => gateway.log(), { timeout: 30_000 }).toContain('a plugin failed outside of its hooks');
   expect((await say('free', 'fine')).content).toEqual(echoed('fine'));
+});
+
+it('a plugin that never stops its work does not keep the gateway that stops', async () => {
+  const folder = await mkdtemp(join(tmpdir(), 'parley-plugin-'));
+  const file = join(folder, 'ticking.mjs');
+  await writeFile(file, 'setInterval(() => {}, 1_000); export default { apiVersion: 1, onAudit() {} };');
+  const stopped = await startGateway({ servers: { echo: { url: echo.url } }, plugins: [{ use: file }] });
+  // Not ended by a signal.
+  expect(await stopped.close()).toBe(0);
+  await rm(folder, { recursive: true });
 });
 
 it('calls of agents end by the same policy', async () => {

@@ -1,10 +1,12 @@
 /** `/metrics` of a real gateway, and the dashboard and alert rules that use it, checked by Prometheus' own tool. */
 import { spawnSync } from 'node:child_process';
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { connect } from 'node:net';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { WebSocket } from 'ws';
 import { parse } from 'yaml';
 import { METRICS } from '../../src/telemetry/metrics/names.js';
 import { type RunningGateway, startGateway } from '../support/gateway.js';
@@ -17,6 +19,9 @@ const [ADMIN, USER, SCRAPER] = [
   '757365727573657275736572757365',
   '7363726170657273637261706572',
 ];
+
+/** More than the tests need themselves. */
+const CONNECTIONS = 50;
 
 let gateway: RunningGateway;
 
@@ -59,6 +64,7 @@ beforeAll(async () => {
       ],
     },
     metrics: { token: SCRAPER },
+    limits: { connectionsPerAddress: CONNECTIONS },
   });
   await modern('tools/list');
   await modern(
@@ -103,6 +109,84 @@ describe('/metrics', () => {
       /^parley_storage_up\{part="database"\} 1$/m,
     ])
       expect(text).toMatch(line);
+  });
+
+  test('counts the errors of requests that are no calls, over every transport', async () => {
+    const legacy = async (message: object, session?: string) => {
+      const reply = await fetch(`${gateway.url}/mcp`, {
+        method: 'POST',
+        headers: {
+          'content-type': 'application/json',
+          accept: 'application/json, text/event-stream',
+          authorization: `Bearer ${USER}`,
+          ...(session !== undefined && { 'mcp-session-id': session }),
+        },
+        body: JSON.stringify(message),
+      });
+      await reply.text();
+      return reply.headers.get('mcp-session-id') ?? undefined;
+    };
+    const request = (method: string, params: object = {}) => ({ jsonrpc: '2.0', id: 1, method, params });
+    const client = { capabilities: {}, clientInfo: { name: 'test', version: '1' } };
+    const initialize = (protocolVersion: string) => request('initialize', { protocolVersion, ...client });
+    /** The counts of the errors of MCP, and of the violations of clients. */
+    const counts = async () => {
+      const { text } = await get(ADMIN);
+      const count = (name: string, labels: string) =>
+        Number(new RegExp(`^parley_${name}\\{${labels}\\} (\\d+)$`, 'm').exec(text)?.[1] ?? 0);
+      const errors = (reason: string) => count('errors_total', `protocol="mcp",reason="${reason}"`);
+      const violations = (kind: string) => count('protocol_violations_total', `side="client",kind="${kind}"`);
+      return {
+        methods: errors('method_not_found'),
+        versions: [errors('version_negotiation'), violations('version_negotiation')],
+        params: [errors('invalid_params'), violations('invalid_params')],
+        requests: errors('invalid_request'),
+        unread: [errors('parse_error'), violations('parse_error')],
+      };
+    };
+    const before = await counts();
+    await modern('made/up');
+    await modern('subscriptions/listen', { notifications: 'everything' });
+    await legacy(initialize('nonsense'));
+    const session = await legacy(initialize('2025-03-26'));
+    await legacy(request('made/up'), session);
+    await legacy(request('logging/setLevel', { level: 'loud' }), session);
+    await legacy([{ jsonrpc: '2.0', id: 2 }, request('ping')] as object, session);
+    const socket = new WebSocket(`${gateway.url.replace('http', 'ws')}/ws`, {
+      headers: { authorization: `Bearer ${USER}` },
+    });
+    try {
+      const answers: string[] = [];
+      socket.on('message', (data) => answers.push(String(data)));
+      await new Promise((resolve, reject) => socket.once('open', resolve).once('error', reject));
+      socket.send('{"jsonrpc": nonsense');
+      socket.send(JSON.stringify(request('tools/list')));
+      await expect.poll(() => answers.length, { timeout: 20_000 }).toBe(2);
+    } finally {
+      socket.terminate();
+    }
+    const by = (counted: number[], more: number) => counted.map((count) => count + more);
+    expect(await counts()).toEqual({
+      methods: before.methods + 2,
+      versions: by(before.versions, 1),
+      params: by(before.params, 2),
+      // An item of a batch, and a request before the handshake.
+      requests: before.requests + 2,
+      unread: by(before.unread, 1),
+    });
+  });
+
+  test('counts the connections that a limit refused', async () => {
+    const sockets = Array.from({ length: CONNECTIONS + 1 }, () =>
+      connect(Number(new URL(gateway.url).port), '127.0.0.1').on('error', () => {}),
+    );
+    // At least one of them is refused.
+    await Promise.any(sockets.map((socket) => new Promise((closed) => socket.once('close', closed))));
+    for (const socket of sockets) socket.destroy();
+    const counted = /^parley_limit_refusals_total\{limit="limits\.connectionsPerAddress"\} [1-9]\d*$/m;
+    await expect
+      .poll(async () => (await get(ADMIN).catch(() => ({ text: '' }))).text, { timeout: 20_000 })
+      .toMatch(counted);
   });
 
   test('has every metric of the list, and no other', async () => {

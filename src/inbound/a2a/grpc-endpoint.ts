@@ -139,7 +139,7 @@ export class GrpcEndpoint {
       const result = answer.result.value as ResultOf<typeof operation>;
       const wire = dialect(service.dialect).writeResult(operation, result) as JsonObject | null;
       if (!open) return;
-      sendExtensions(call, service, answer);
+      sendMetadata(call, service, answer, requestId);
       finish(null, service.codec.encode(method.response, wire ?? {}));
     } catch (error) {
       // After the status was sent, the failure of the cancelled call is not a failure of its own.
@@ -179,7 +179,7 @@ export class GrpcEndpoint {
       const events = eventsOf(answer)[Symbol.asyncIterator]();
       iterator = events;
       if (gone) return;
-      sendExtensions(call, service, answer);
+      sendMetadata(call, service, answer, requestId);
       const writer = dialect(service.dialect).eventWriter(streamContext(request));
       for await (const { wire } of wireEvents(events, events.next(), writer, behavior(service.dialect))) {
         if (gone) return;
@@ -281,6 +281,7 @@ export class GrpcEndpoint {
     const { code, message, details } = grpcError(known, this.options.profile);
     const metadata = new Metadata();
     metadata.set(STATUS_DETAILS, encodeStatus(code, message, details));
+    metadata.set(REQUEST_ID, requestId);
     return Object.assign(new Error(message), { code, details: message, metadata });
   }
 }
@@ -309,7 +310,9 @@ function deadlineOf(call: { getDeadline(): Date | number }): { readonly deadline
 }
 
 const requestIdOf = ({ metadata }: { readonly metadata: Metadata }): string =>
-  requestIdFrom(textIn(metadata, 'x-request-id'));
+  requestIdFrom(textIn(metadata, REQUEST_ID));
+
+const REQUEST_ID = 'x-request-id';
 
 function textIn(metadata: Metadata, name: string): string | undefined {
   const values = metadata.get(name).filter((value) => typeof value === 'string');
@@ -321,12 +324,14 @@ function checkVersion(metadata: Metadata): void {
   if (named !== undefined && readVersion(named) === 'unsupported') throw versionRefused(named);
 }
 
-function sendExtensions(
+function sendMetadata(
   call: ServerUnaryCall<Buffer, Buffer> | ServerWritableStream<Buffer, Buffer>,
   service: GrpcService,
   { extensions = [] }: AgentAnswer,
+  requestId: string,
 ): void {
   const metadata = new Metadata();
+  metadata.set(REQUEST_ID, requestId);
   if (extensions.length > 0) {
     metadata.set(behavior(service.dialect).extensionsHeader.toLowerCase(), extensions.join(', '));
   }

@@ -78,7 +78,8 @@ function isLoopbackOrigin(origin: string): boolean {
   return match !== null && LOOPBACK.has(hostName(match[1]!));
 }
 
-const EXPOSED = 'Mcp-Session-Id, Mcp-Protocol-Version, WWW-Authenticate, ETag, A2A-Extensions, X-A2A-Extensions';
+const EXPOSED =
+  'Mcp-Session-Id, Mcp-Protocol-Version, WWW-Authenticate, ETag, A2A-Extensions, X-A2A-Extensions, X-Request-Id';
 
 const CORS_HEADERS =
   'Content-Type, Authorization, Mcp-Session-Id, Mcp-Protocol-Version, Mcp-Method, Mcp-Name, Last-Event-ID, Accept, ' +

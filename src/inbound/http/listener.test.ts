@@ -152,7 +152,8 @@ describe('a listener', () => {
     it('refuses one more from the same address, and stops counting closed connections', async () => {
       const told: object[] = [];
       const log = { ...SILENT, warn: (fields: object) => void told.push(fields) };
-      const { listener, url } = await listen(ok, { ...few, log });
+      const counted: string[] = [];
+      const { listener, url } = await listen(ok, { ...few, log, limited: (limit) => counted.push(limit) });
       const wires = [await sent(url, GET), await sent(url, GET)];
       await Promise.all(wires.map((wire) => answered(wire)));
       for (let i = 0; i < 3; i++) {
@@ -162,6 +163,7 @@ describe('a listener', () => {
       }
       // Logged once per interval, because clients decide how often it happens.
       expect(told).toEqual([{ limit: 'limits.connectionsPerAddress', peer: '127.0.0.1' }]);
+      expect(counted).toEqual(Array.from({ length: 3 }, () => 'limits.connectionsPerAddress'));
       wires[0]!.close();
       await eventually(
         () => listener.count,

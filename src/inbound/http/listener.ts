@@ -38,6 +38,8 @@ export interface ListenerSettings {
   readonly trustedProxies: readonly string[];
   readonly tls?: { readonly files: TlsFiles; readonly certificates: Certificates } | undefined;
   readonly log: Log;
+  /** Counts the connections that a limit refused or closed. */
+  readonly limited?: (limit: ExceededLimit | 'limits.unread', count: number) => void;
 }
 
 export const SETTINGS: ListenerSettings = {
@@ -95,9 +97,10 @@ export class Listener implements ConnectionOwner {
     this.throttledLog = new ThrottledLog(settings.log);
     this.proxies = new TrustedProxies(settings.trustedProxies);
     this.connections = new Connections(settings.limits, this.proxies, (limit, peer) => this.limitExceeded(limit, peer));
-    this.unread = new UnreadBytes({ bytes: settings.limits.unread, stall: STALL }, (count, why) =>
-      this.throttledLog.warn(`unread ${why}`, { count, limit: settings.limits.unread }, UNREAD[why]),
-    );
+    this.unread = new UnreadBytes({ bytes: settings.limits.unread, stall: STALL }, (count, why) => {
+      if (why === 'limit') settings.limited?.('limits.unread', count);
+      this.throttledLog.warn(`unread ${why}`, { count, limit: settings.limits.unread }, UNREAD[why]);
+    });
     this.server = settings.tls ? this.secure(settings.tls) : this.plain();
     this.server.on('clientError', (error, socket) => this.unreadable(error, socket as Socket));
     this.server.on('request', (req, res) => connectionOf(req.socket)?.request(req, res, false));
@@ -239,6 +242,7 @@ export class Listener implements ConnectionOwner {
   }
 
   private limitExceeded(limit: ExceededLimit, peer: string): void {
+    this.settings.limited?.(limit, 1);
     this.throttledLog.warn(limit, { limit, peer }, LIMIT_MESSAGES[limit]);
   }
 

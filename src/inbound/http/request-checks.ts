@@ -59,7 +59,7 @@ export class RequestChecks {
         throw new ProtocolError('forbidden', 'The gateway does not serve this Host; add it to "hosts" to allow it');
       if (!origins.allowsOrigin(origin))
         throw new ProtocolError('forbidden', 'This Origin is not allowed; add it to "origins" if it should be');
-      context.headers = origins.headersFor(origin);
+      context.headers = [...origins.headersFor(origin), ...context.headers];
       if (req.method === 'OPTIONS') allow(context, match);
       else this.authenticate(context, match);
     } catch (error) {
@@ -166,7 +166,7 @@ export class RequestChecks {
     if (known) this.options.refused?.(error);
     else this.options.failed(error, context.path, context.req.id);
     try {
-      resource.errors.write(context, known ? error : internal(context.req.id));
+      resource.errors.write(context, known ? error : new ProtocolError('internal', 'Internal error'));
     } catch (unsaid) {
       this.options.failed(unsaid, context.path, context.req.id);
       context.res.destroy();
@@ -206,10 +206,6 @@ class HttpExchange implements WatchedExchange {
   }
 }
 
-/** The id leads an operator from the client's report to the line in the log. */
-const internal = (id: string): ProtocolError =>
-  new ProtocolError('internal', 'Internal error', { headers: { 'X-Request-Id': id } });
-
 /** RFC 7694: names the accepted codings. */
 const compressed = (coding: string): ProtocolError =>
   new ProtocolError(
@@ -246,7 +242,8 @@ function contextOf(req: InboundRequest, res: InboundResponse): MutableRequestCon
     res,
     path,
     query: path === target ? NO_QUERY : new URLSearchParams(target.slice(path.length + 1)),
-    headers: NO_HEADERS,
+    // The id leads an operator from the client's report to the line in the log.
+    headers: ['X-Request-Id', req.id],
     params: NO_PARAMS,
     principal: ANONYMOUS,
   };
@@ -258,6 +255,5 @@ function pathOf(target: string): string {
   return mark < 0 ? target : target.slice(0, mark);
 }
 
-const NO_HEADERS: readonly string[] = [];
 const NO_PARAMS: Params = {};
 const NO_QUERY: Query = new URLSearchParams();

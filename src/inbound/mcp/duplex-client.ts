@@ -15,7 +15,7 @@ import type { JsonObject } from '../../protocol/jsonrpc/raw.js';
 import type { StructureLimits } from '../../protocol/jsonrpc/scan.js';
 import { type Classified, classify } from '../../protocol/mcp/client-version.js';
 import type { ModernRequestHandler } from './modern-requests.js';
-import type { ReplyChannel } from './reply-channel.js';
+import type { Refused, ReplyChannel } from './reply-channel.js';
 import { Batch } from './session/batch.js';
 import { type ClientSession, notUnderstood } from './session/client-session.js';
 import type { Carrier, Sessions } from './session/sessions.js';
@@ -31,6 +31,7 @@ export interface DuplexClientOptions {
   write(message: readonly Buffer[]): void;
   /** The client's session has ended, for example because a newer one replaced it. */
   ended?(): void;
+  readonly refused?: Refused | undefined;
   /** Called on failures inside the gateway. */
   failed(error: unknown): void;
 }
@@ -59,9 +60,10 @@ export class DuplexClient {
     if (message.length > 0 && !this.gone) this.options.write(message);
   }
 
-  /** Refuses bytes that are not a message. */
-  refuse(error: ProtocolError): void {
-    this.write([notUnderstood(error.detail.id ?? null, error)]);
+  /** Refuses bytes that are not a message, or a message. */
+  refuse(error: ProtocolError, id: Id | null = null): void {
+    this.options.refused?.(error);
+    this.write([notUnderstood(error.detail.id ?? id, error)]);
   }
 
   /** Handles one message of the client, whose caller `authenticate` returns. */
@@ -84,14 +86,16 @@ export class DuplexClient {
         }
         const { session } = this;
         const principal = await authenticate();
-        await new Batch(incoming.items, this.channel()).run((message, to) => session.handle(principal, message, to));
+        await new Batch(incoming.items, this.channel(), this.options.refused).run((message, to) =>
+          session.handle(principal, message, to),
+        );
       } else {
         const principal = authenticate();
         await this.message(incoming, principal instanceof Promise ? await principal : principal);
       }
     } catch (error) {
       if (error instanceof ProtocolError) {
-        this.write([notUnderstood(error.detail.id ?? asked ?? null, error)]);
+        this.refuse(error, asked);
         return;
       }
       this.options.failed(error);
@@ -122,6 +126,7 @@ export class DuplexClient {
       classified = classify(message);
     } catch (error) {
       if (!(error instanceof ProtocolError)) throw error;
+      this.options.refused?.(error);
       // Only requests that claim to be modern are refused here, so the error has a code of that era (VER-01).
       if (message.kind === 'request') {
         const { row, message: text, data } = error;
@@ -220,15 +225,13 @@ export class DuplexClient {
     else if (message.kind === 'request') {
       if (message.method === 'ping') this.write(writeResult(message.id, [Buffer.from('{}')]));
       else
-        this.write([
-          notUnderstood(
-            message.id,
-            new ProtocolError(
-              'invalid_request',
-              'The first request must be initialize, or carry the modern request metadata',
-            ),
+        this.refuse(
+          new ProtocolError(
+            'invalid_request',
+            'The first request must be initialize, or carry the modern request metadata',
           ),
-        ]);
+          message.id,
+        );
     }
   }
 

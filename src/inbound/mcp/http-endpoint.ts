@@ -26,7 +26,7 @@ import { answerLost, connect, ModernReplyChannel, RETRY, SessionReplyChannel } f
 import type { InfoPage } from './info-page.js';
 import type { ModernRequestHandler } from './modern-requests.js';
 import { isPublic } from './public-discovery.js';
-import type { ReplyChannel } from './reply-channel.js';
+import type { Refused, ReplyChannel } from './reply-channel.js';
 import { Batch } from './session/batch.js';
 import type { ClientSession } from './session/client-session.js';
 import { isGetEvent, requestOf, streamOf } from './session/event-ids.js';
@@ -114,8 +114,7 @@ export interface McpHttpEndpointOptions {
   /** How long a call continues after its client lost the connection, in milliseconds. */
   readonly resumeWindow: number;
   readonly strictAccept: boolean;
-  /** Takes the errors of messages that break the protocol, for the metrics. */
-  readonly refused?: (error: ProtocolError) => void;
+  readonly refused?: Refused | undefined;
   readonly clientTermination: boolean;
   /** The error for a caller without a credential, if such callers may read the lists (C-14); otherwise absent. */
   readonly anonymous?: ((req: InboundRequest) => ProtocolError) | undefined;
@@ -346,7 +345,7 @@ export class McpHttpEndpoint {
     );
     const ids = items.flatMap((item) => (!(item instanceof ProtocolError) && item.kind === 'request' ? [item.id] : []));
     channel.awaitReconnect(this.options.resumeWindow, () => session.abandon(ids));
-    await new Batch(items, channel).run((message, to) =>
+    await new Batch(items, channel, this.options.refused).run((message, to) =>
       session.handle(context.principal, message, to, context.accepts.stream),
     );
   }

@@ -19,7 +19,7 @@ import {
   type SubscriptionFilter,
 } from '../../protocol/mcp/model.js';
 import { resultOf } from '../../protocol/mcp/translate/result.js';
-import { Encoder, isKnownError, NO_HEADERS, type ReplyChannel } from './reply-channel.js';
+import { Encoder, isKnownError, NO_HEADERS, type Refused, type ReplyChannel } from './reply-channel.js';
 
 export interface ModernRequest {
   readonly principal: Principal;
@@ -48,6 +48,7 @@ export class ModernRequestHandler {
     private readonly gateway: Gateway,
     private readonly info: Implementation,
     private readonly states: RequestStates,
+    private readonly refused?: Refused,
   ) {}
 
   async handle(request: ModernRequest): Promise<void> {
@@ -55,7 +56,7 @@ export class ModernRequestHandler {
     const encoder = new Encoder(envelope.revision, this.info);
     const { id, method, params } = message;
     if (isRemovedMethod(method) || (!isModernMethod(method) && request.view.only === undefined)) {
-      encoder.failure(channel, id, method, new ProtocolError('method_not_found', `Method not found: ${method}`));
+      this.refuse(encoder, request, new ProtocolError('method_not_found', `Method not found: ${method}`));
       return;
     }
     const caller: Caller = {
@@ -74,7 +75,7 @@ export class ModernRequestHandler {
       state = this.stateIn(caller, message);
     } catch (error) {
       if (!(error instanceof ProtocolError)) throw error;
-      encoder.failure(channel, id, method, error, params);
+      this.refuse(encoder, request, error);
       return;
     }
     const { progressToken, logLevel } = envelope;
@@ -146,20 +147,19 @@ export class ModernRequestHandler {
     }
   }
 
-  private async listen(
-    { message, view, channel, cancellation, header, maxAge }: ModernRequest,
-    caller: Caller,
-    encoder: Encoder,
-  ): Promise<void> {
+  /** Answers with an error that no call has counted. */
+  private refuse(encoder: Encoder, { message, channel }: ModernRequest, error: ProtocolError): void {
+    this.refused?.(error);
+    encoder.failure(channel, message.id, message.method, error, message.params);
+  }
+
+  private async listen(request: ModernRequest, caller: Caller, encoder: Encoder): Promise<void> {
+    const { message, view, channel, cancellation, header, maxAge } = request;
     const { id } = message;
     const filter = readFilter(message.params.get('notifications'));
     if (!filter) {
-      encoder.failure(
-        channel,
-        id,
-        message.method,
-        new ProtocolError('invalid_params', '"notifications" must say what to listen to'),
-      );
+      const problem = new ProtocolError('invalid_params', '"notifications" must say what to listen to');
+      this.refuse(encoder, request, problem);
       return;
     }
     const tagged = ({ method, params }: Notification): Buffer => writeNotification(method, tag(params, id));

@@ -13,7 +13,7 @@ import { EventResponse } from '../http/stream.js';
 import { MCP_ERRORS } from './early-refusal.js';
 import { sendPage } from './html-page.js';
 import type { InfoPage } from './info-page.js';
-import type { ReplyChannel } from './reply-channel.js';
+import type { Refused, ReplyChannel } from './reply-channel.js';
 import { Batch } from './session/batch.js';
 import { type ClientSession, notUnderstood } from './session/client-session.js';
 import type { Carrier, Sessions } from './session/sessions.js';
@@ -58,6 +58,7 @@ export interface SseEndpointOptions {
   readonly sessions: Sessions<SseCarrier>;
   readonly info: InfoPage;
   readonly limits: StructureLimits & { readonly body: number; readonly batch: number };
+  readonly refused?: Refused | undefined;
   mintId(principal: Principal): string;
 }
 
@@ -162,7 +163,7 @@ export class SseEndpoint {
     // The path decides which callers may use a view, and for which endpoint an access token is.
     if (!connection || connection.owner !== principal.key || connection.view.key !== view.key)
       throw new ProtocolError('session_not_found', 'Session not found; open the stream again');
-    const { limits } = this.options;
+    const { limits, refused } = this.options;
     const incoming = readIncoming(await req.read(limits.body), limits);
     const channel: ReplyChannel = {
       requestId: req.id,
@@ -184,7 +185,9 @@ export class SseEndpoint {
     // The response itself is sent on the stream.
     sendBody(res, 202, [...base, ...DEPRECATED], 'text/plain', ACCEPTED);
     if (incoming.kind === 'batch')
-      await new Batch(incoming.items, channel).run((message, to) => connection.session!.handle(principal, message, to));
+      await new Batch(incoming.items, channel, refused).run((message, to) =>
+        connection.session!.handle(principal, message, to),
+      );
     else if (
       incoming.kind === 'request' &&
       incoming.method === 'initialize' &&
@@ -229,9 +232,10 @@ export class SseEndpoint {
 
   private beforeHandshake(connection: SseConnection, { id, method }: RpcRequest): void {
     if (method === 'ping') connection.carrier.send(writeResult(id, [Buffer.from('{}')]));
-    else
-      connection.carrier.send([
-        notUnderstood(id, new ProtocolError('invalid_request', 'The first request must be initialize')),
-      ]);
+    else {
+      const error = new ProtocolError('invalid_request', 'The first request must be initialize');
+      this.options.refused?.(error);
+      connection.carrier.send([notUnderstood(id, error)]);
+    }
   }
 }

@@ -48,12 +48,10 @@ export function requiredText(body: RawObject, name: string): string {
 }
 
 /** Answers differ between callers, so no cache may keep them. */
-export const privateHeaders = ({ req, headers }: RequestContext): readonly string[] => [
+export const privateHeaders = ({ headers }: RequestContext): readonly string[] => [
   ...headers,
   'Cache-Control',
   'no-store',
-  'X-Request-Id',
-  req.id,
 ];
 
 export function send(context: RequestContext, body: unknown, status = 200): void {

@@ -31,7 +31,7 @@ const SENT_ON = [
 /** The headers of a reply that are passed back. Cookies and challenges are meant for the gateway. */
 const PASSED_BACK = new Set([
   ...['allow', 'cache-control', 'content-language', 'content-type', 'etag', 'last-modified', 'location', 'retry-after'],
-  ...['mcp-protocol-version', 'mcp-session-id', 'x-accel-buffering', 'x-request-id', 'x-trace-id'],
+  ...['mcp-protocol-version', 'mcp-session-id', 'x-accel-buffering', 'x-trace-id'],
 ]);
 
 /** A page of a server gets none of the rights of the gateway's own pages. */

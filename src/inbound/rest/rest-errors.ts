@@ -33,7 +33,7 @@ export const REST_ERRORS: ErrorFormat = {
     sendJson(
       res,
       STATUSES[error.reason] ?? error.row.rest,
-      [...headers, 'X-Request-Id', req.id, ...Object.entries(withoutId(error)).flat()],
+      [...headers, ...Object.entries(error.detail.headers ?? {}).flat()],
       [Buffer.from(JSON.stringify({ detail }))],
     );
   },
@@ -54,8 +54,3 @@ function aboutCall(error: ProtocolError): object {
   const problems = problemsIn(error);
   return { ...(outcome && { outcome }), ...(problems && { problems }) };
 }
-
-const withoutId = ({ detail }: ProtocolError): Record<string, string> => {
-  const { 'X-Request-Id': _, ...rest } = detail.headers ?? {};
-  return rest;
-};

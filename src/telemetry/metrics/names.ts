@@ -34,7 +34,11 @@ export const METRICS = {
     ['upstream', 'kind'],
     { most: 2_000 },
   ),
-  limits: spec('limit_refusals_total', 'Calls and requests that a limit of the gateway refused.', ['limit']),
+  limits: spec(
+    'limit_refusals_total',
+    'Calls, requests and connections that a limit of the gateway refused or closed.',
+    ['limit'],
+  ),
   clientRevisions: spec('client_revision_calls_total', 'Calls by the revision or version of the client.', [
     'protocol',
     'revision',

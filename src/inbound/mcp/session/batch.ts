@@ -2,7 +2,7 @@ import { ProtocolError } from '../../../protocol/errors.js';
 import { type RpcMessage, writeError } from '../../../protocol/jsonrpc/message.js';
 import type { JsonObject } from '../../../protocol/jsonrpc/raw.js';
 import { META } from '../../../protocol/mcp/model.js';
-import type { ReplyChannel } from '../reply-channel.js';
+import type { Refused, ReplyChannel } from '../reply-channel.js';
 
 /** The messages of one POST: they run concurrently, and their responses are sent together (HL-03). */
 export class Batch {
@@ -11,6 +11,7 @@ export class Batch {
   constructor(
     private readonly items: readonly (RpcMessage | ProtocolError)[],
     private readonly channel: ReplyChannel,
+    private readonly refused: Refused | undefined,
   ) {}
 
   async run(handle: (message: RpcMessage, channel: ReplyChannel) => Promise<void>): Promise<void> {
@@ -52,6 +53,7 @@ export class Batch {
   }
 
   private refuse(error: ProtocolError): void {
+    this.refused?.(error);
     this.answers.push([
       writeError(error.detail.id ?? null, {
         code: error.row.legacy,

@@ -40,7 +40,7 @@ import {
 import type { Revision } from '../../../protocol/mcp/revisions/index.js';
 import { resultOf } from '../../../protocol/mcp/translate/result.js';
 import { experimentalTask, readTask } from '../../../protocol/mcp/translate/task.js';
-import { Encoder, isKnownError, type ReplyChannel } from '../reply-channel.js';
+import { Encoder, isKnownError, type Refused, type ReplyChannel } from '../reply-channel.js';
 import type { ListChanges } from './list-changes.js';
 import { Questions } from './questions.js';
 import type { SessionProgress } from './records.js';
@@ -97,6 +97,7 @@ export interface SessionSetup {
   unsolicited(message: Buffer): void;
   /** Whether the client can receive messages other than responses. */
   readonly reachable: boolean;
+  readonly refused?: Refused | undefined;
 }
 
 /** A client of the handshake era, from its `initialize` to its end, over any transport. */
@@ -184,6 +185,7 @@ export class ClientSession {
       else this.encoder.result(channel, id, method, resultOf(await this.own(message, channel)));
     } catch (error) {
       if (!isKnownError(error)) throw error;
+      if (error instanceof ProtocolError) this.setup.refused?.(error);
       this.encoder.failure(channel, id, method, error, params);
     }
   }
@@ -270,7 +272,6 @@ export class ClientSession {
     } catch (error) {
       if (this.abandoned.has(id)) this.encoder.failure(channel, id, 'tasks/result', stayedAway());
       else if (cancellation.cancelled) channel.finish([], 202, []);
-      else if (isKnownError(error)) this.encoder.failure(channel, id, 'tasks/result', error);
       else throw error;
     } finally {
       this.running.delete(id);

@@ -14,6 +14,7 @@ import { type Implementation, isObject } from '../../../protocol/mcp/model.js';
 import { type Revision, revisionOf } from '../../../protocol/mcp/revisions/index.js';
 import { decodeClientCapabilities, encodeServerCapabilities } from '../../../protocol/mcp/translate/capabilities.js';
 import { translateImplementation } from '../../../protocol/mcp/translate/items.js';
+import type { Refused } from '../reply-channel.js';
 import { checkCapabilities, keptClientInfo } from './client-description.js';
 import { ClientSession } from './client-session.js';
 import { ListChanges } from './list-changes.js';
@@ -41,6 +42,7 @@ export interface SessionsOptions {
   readonly identified: boolean;
   /** Refuses an unknown revision instead of negotiating another one (C-02). */
   readonly strictVersions: boolean;
+  readonly refused?: Refused | undefined;
   /** The roots of a client changed. */
   rootsChanged(key: string): void;
   /** A session has ended; its dedicated upstream sessions can be closed. */
@@ -83,6 +85,14 @@ class Entry<C extends Carrier> implements Evictable {
   get inUse(): boolean {
     return this.carrier.connected || this.session.busy > 0;
   }
+}
+
+/** A new session, and the result of its handshake. */
+interface Opened<C extends Carrier> {
+  readonly id: string;
+  readonly session: ClientSession;
+  readonly carrier: C;
+  readonly result: JsonObject;
 }
 
 /** A client's message about a request that runs at another replica. */
@@ -166,7 +176,22 @@ export class Sessions<C extends Carrier> {
     params: RawObject,
     carrierFor: (key: string) => C,
     about: Pick<Call, 'requestId' | 'address' | 'id'> = {},
-  ): Promise<{ id: string; session: ClientSession; carrier: C; result: JsonObject }> {
+  ): Promise<Opened<C>> {
+    try {
+      return await this.handshake(principal, view, params, carrierFor, about);
+    } catch (error) {
+      if (error instanceof ProtocolError) this.options.refused?.(error);
+      throw error;
+    }
+  }
+
+  private async handshake(
+    principal: Principal,
+    view: View,
+    params: RawObject,
+    carrierFor: (key: string) => C,
+    about: Pick<Call, 'requestId' | 'address' | 'id'>,
+  ): Promise<Opened<C>> {
     const revision = negotiateRevision(params.get('protocolVersion'), this.options.strictVersions);
     checkCapabilities(params.raw('capabilities')?.length ?? 0);
     const caller: Caller = {
@@ -250,7 +275,7 @@ export class Sessions<C extends Carrier> {
     revision: Revision,
     carrierFor: (key: string) => C,
   ): Entry<C> {
-    const { gateway, info, answerTime, logging, records } = this.options;
+    const { gateway, info, answerTime, logging, records, refused } = this.options;
     const { key, capabilities, clientInfo } = record;
     const carrier = carrierFor(key);
     const session = new ClientSession({
@@ -269,6 +294,7 @@ export class Sessions<C extends Carrier> {
       questionPrefix: this.cluster === ALONE ? 'parley-' : `parley-${this.cluster.self}-`,
       elsewhere: (message) => this.cluster.tell(MESSAGE, { key, message: writeMessage(message) }, key),
       reachable: carrier.reachable,
+      refused,
       rootsChanged: () => this.options.rootsChanged(key),
       unsolicited: (message) => carrier.unsolicited(message),
       ...(records && { progressed: (progress: SessionProgress) => records.update(key, progress) }),

@@ -14,7 +14,7 @@ import { CLOSE, WebSocketConnection } from './websocket-connection.js';
 const SUBPROTOCOL = 'mcp';
 const VERSION = '13';
 
-export interface WebSocketEndpointOptions extends Pick<DuplexClientOptions, 'modern' | 'failed'> {
+export interface WebSocketEndpointOptions extends Pick<DuplexClientOptions, 'modern' | 'refused' | 'failed'> {
   readonly sessions: Sessions<Carrier>;
   /** Authenticates the caller of each message, with the headers of the request that opened the connection. */
   readonly authenticator: Authenticator;
@@ -103,11 +103,11 @@ export class WebSocketEndpoint {
       },
       end: revoked,
     });
-    const { modern, sessions, limits, ping, failed } = this.options;
+    const { modern, sessions, limits, ping, refused, failed } = this.options;
     // Calls back before it returns, or refuses the handshake itself: the checks above leave it little to refuse.
     this.server.handleUpgrade(message, socket, head, (webSocket) => {
       const opened = new WebSocketConnection(webSocket, {
-        ...{ modern, sessions, limits, ping, unread, failed, view },
+        ...{ modern, sessions, limits, ping, unread, refused, failed, view },
         address: req.clientAddress,
         authenticate: () => this.callerOf(req, principal, revoked),
       });
