@@ -1,7 +1,7 @@
 /** Assesses one target: detects its protocols, runs the probes, and makes the report. */
 import type { StdioCommand } from '../outbound/stdio/process.js';
 import { methodsOf } from '../protocol/mcp/methods.js';
-import { type Revision, revisionOf } from '../protocol/mcp/revisions/index.js';
+import { REVISIONS, type Revision, revisionOf } from '../protocol/mcp/revisions/index.js';
 import { a2aSurfaces, detectA2a } from './a2a/assess-a2a.js';
 import { A2A_REQUIREMENTS } from './a2a/requirements.js';
 import { mcpSurfaces, surfaceName } from './mcp/assess-mcp.js';
@@ -44,6 +44,9 @@ export interface AssessOptions {
   /** An earlier report, to show the changes. */
   readonly before?: Report | undefined;
 }
+
+/** The dates that `revisions` may have. */
+export const REVISION_DATES: readonly string[] = REVISIONS.map(({ date }) => date);
 
 const PACE: PaceOptions = { interval: 20, answer: 5_000, total: 300_000 };
 

@@ -33,14 +33,23 @@ afterAll(() => {
 const file = (name: string): string => join(folder, name);
 const read = (name: string): string => readFileSync(file(name), 'utf8');
 
-/** Runs the command with `--active`, for one revision; resolves with the exit code and the output. */
-const run = (...args: string[]): Promise<{ code: number; stdout: string; stderr: string }> =>
+interface Ended {
+  readonly code: number;
+  readonly stdout: string;
+  readonly stderr: string;
+}
+
+const assessed = (...args: string[]): Promise<Ended> =>
   new Promise((resolve) => {
-    const line = [BIN, 'assess', url, '--active', '--revision', REVISION, '--rate', '1000', ...args];
+    const line = [BIN, 'assess', ...args];
     execFile(process.execPath, line, { cwd: folder, maxBuffer: 2 ** 26 }, (error, stdout, stderr) =>
       resolve({ code: error === null ? 0 : Number(error.code), stdout, stderr }),
     );
   });
+
+/** Runs the command with `--active`, for one revision; resolves with the exit code and the output. */
+const run = (...args: string[]): Promise<Ended> =>
+  assessed(url, '--active', '--revision', REVISION, '--rate', '1000', ...args);
 
 describe('parley assess', () => {
   it('writes each format, the badge and the changes since an earlier report', async () => {
@@ -88,6 +97,12 @@ describe('parley assess', () => {
     expect((await run('--gate', '50', '--profile', 'openai')).code).toBe(0);
     expect((await run('--gate', '100')).code).toBe(1);
     expect((await run('--gate', 'high')).code).toBe(2);
+  });
+
+  it('refuses a revision that does not exist, instead of finding no server', async () => {
+    const { code, stderr } = await assessed(url, '--revision', '2025-06-18,2025-13-01');
+    expect(code).toBe(2);
+    expect(stderr).toContain('--revision: 2025-13-01 is not one of 2024-11-05, 2025-03-26, ');
   });
 
   it('shows a bar and a line for each surface on a terminal', async () => {

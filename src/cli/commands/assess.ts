@@ -97,7 +97,10 @@ async function runAssess({ io, operands, text, given }: CommandLine): Promise<nu
     progress: io.terminal ? (...news) => io.redraw(scorecard(...news)) : undefined,
   };
   const earlier = before === undefined ? [] : readReports(path.resolve(io.cwd, before));
-  const { assess, nameOf } = await import('../../assess/assess.js');
+  const { assess, nameOf, REVISION_DATES } = await import('../../assess/assess.js');
+  const unpublished = options.revisions?.find((date) => !REVISION_DATES.includes(date));
+  if (unpublished !== undefined)
+    throw new UsageError(`--revision: ${unpublished} is not one of ${REVISION_DATES.join(', ')}`, ASSESS);
   const reports: Report[] = [];
   for (const target of targets) {
     // A file about several targets has a report on each; a file about one target may have it under another name.
