@@ -1,6 +1,9 @@
 /** `parley assess` as a program: terminal, files, gate and comparison; and its page in a real browser. */
 import { type ChildProcess, execFile, spawn } from 'node:child_process';
+import { once } from 'node:events';
 import { existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { createServer } from 'node:https';
+import type { AddressInfo } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { fileURLToPath, pathToFileURL } from 'node:url';
@@ -9,12 +12,14 @@ import { VERSION } from '../../src/app/product-info.js';
 import type { Report } from '../../src/assess/report/model.js';
 import { render } from '../../src/assess/report/render.js';
 import { startBrowser } from '../support/browser.js';
+import { selfSigned } from '../support/certificate.js';
 import { BIN } from '../support/gateway.js';
 import { listening } from '../support/listening.js';
 import { Terminal } from '../support/terminal.js';
 
 const SERVER = fileURLToPath(new URL('../fixtures/eras/server.mjs', import.meta.url));
 const REVISION = '2025-06-18';
+const KEY = 'key-of-the-gateway-0123456789';
 
 let server: ChildProcess;
 let url: string;
@@ -103,6 +108,26 @@ describe('parley assess', () => {
     const { code, stderr } = await assessed(url, '--revision', '2025-06-18,2025-13-01');
     expect(code).toBe(2);
     expect(stderr).toContain('--revision: 2025-13-01 is not one of 2024-11-05, 2025-03-26, ');
+  });
+
+  it('reaches a server of the configuration with its API key and its certificates', async () => {
+    const keys = new Set<unknown>();
+    const certificate = selfSigned('127.0.0.1');
+    const locked = createServer(certificate, (request, response) => {
+      keys.add(request.headers['x-key']);
+      response.writeHead(request.headers['x-key'] === KEY ? 404 : 401).end(KEY);
+    }).listen(0, '127.0.0.1');
+    await once(locked, 'listening');
+    const { port } = locked.address() as AddressInfo;
+    const auth = { apiKey: KEY, header: 'X-Key' };
+    const settings = { url: `https://127.0.0.1:${port}/mcp`, auth, tls: { ca: certificate.cert } };
+    writeFileSync(file('named.json'), JSON.stringify({ servers: { locked: settings } }));
+    const { stdout } = await assessed('locked', '--config', 'named.json', '--format', 'json', '--rate', '1000');
+    locked.close();
+    const { notes } = JSON.parse(stdout) as Report;
+    expect(notes).toContain('No MCP: initialize got 404');
+    expect([...keys]).toContain(KEY);
+    expect(stdout).not.toContain(KEY);
   });
 
   it('shows a bar and a line for each surface on a terminal', async () => {
