@@ -2,7 +2,7 @@
 import type { StdioCommand } from '../outbound/stdio/process.js';
 import { methodsOf } from '../protocol/mcp/methods.js';
 import { REVISIONS, type Revision, revisionOf } from '../protocol/mcp/revisions/index.js';
-import { a2aSurfaces, detectA2a } from './a2a/assess-a2a.js';
+import { methodsOf as a2aMethodsOf, a2aSurfaces, detectA2a } from './a2a/assess-a2a.js';
 import { A2A_REQUIREMENTS } from './a2a/requirements.js';
 import { mcpSurfaces, surfaceName } from './mcp/assess-mcp.js';
 import type { Channel } from './mcp/channel-peer.js';
@@ -170,14 +170,16 @@ async function a2aSection(
     const targets = await detectA2a(http, atRoot);
     if (targets.length === 0) return undefined;
     const requirements = A2A_REQUIREMENTS.filter((row) => categories.some(({ has }) => has(row)));
-    const surfaces = a2aSurfaces(targets, { http, active, credentials, grpc });
+    const methods: Record<string, boolean | null> = {};
+    for (const method of a2aMethodsOf(targets)) methods[method] = null;
+    const surfaces = a2aSurfaces(targets, { http, active, credentials, grpc, methods });
     const { checks, complete, ended } = await run({ requirements, surfaces, progress });
     if (!complete) notes.push(endedEarly(ended));
     return sectionOf({
       protocol: 'A2A',
       surfaces: targets.map(({ name }) => name),
       versions: targets.map(({ version }) => version),
-      ...{ checks, profile, methods: {}, complete, secrets: http.secrets },
+      ...{ checks, profile, methods, complete, secrets: http.secrets },
     });
   } catch (error) {
     if (!(error instanceof OutOfTime)) throw error;
