@@ -44,8 +44,8 @@ control characters, and as text in every format.
 
 ## Clients
 
-\`parley assess client\` opens a scripted MCP server on this machine and prints its URL. Point any client at it, list the tools and
-call one. The client is graded when it has been silent for \`--idle\` seconds. The server offers every revision, two pages of tools,
+\`parley assess client\` opens a scripted MCP server on this machine and prints its URLs: one for Streamable HTTP, and one for the
+older HTTP+SSE. Point any client at one of them, list the tools and call one. The client is graded when it has been silent for \`--idle\` seconds. The server offers every revision, two pages of tools,
 and asks the client questions. With \`--stdio\` the client starts the server as a program:
 
 \`\`\`
