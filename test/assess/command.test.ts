@@ -65,6 +65,9 @@ describe('parley assess', () => {
     expect(first.stdout).toContain(`${report.score} of 100, grade ${report.grade}`);
     expect(first.stdout).toMatch(/P0 BASE-09 MUST: .*\n.*\n {2}Fix: .*\n {2}See https:.*\n {4}> POST/);
     expect(read('a.md')).toContain('| P0 | [BASE-09](https://modelcontextprotocol.io/');
+    expect(read('a.md')).toMatch(
+      /\n\*\*BASE-09\*\*, request and response:\n\n<pre>POST [^<]*parley-a[^<]*<\/pre>\n<pre>HTTP 200[^<]*parley-a/,
+    );
     expect(read('a.xml')).toMatch(/<testsuite name="MCP" tests="\d+" failures="\d+" skipped="\d+">/);
     expect(read('a.svg')).toContain(`${report.score} ${report.grade}`);
 
