@@ -1,13 +1,14 @@
 /** `parley assess` as a program: terminal, files, gate and comparison; and its page in a real browser. */
-import { type ChildProcess, execFile, spawn } from 'node:child_process';
+import { type ChildProcess, exec, execFile, spawn } from 'node:child_process';
 import { once } from 'node:events';
-import { existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { copyFileSync, existsSync, mkdtempSync, readFileSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
 import { createServer } from 'node:https';
 import type { AddressInfo } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { fileURLToPath, pathToFileURL } from 'node:url';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { parse } from 'yaml';
 import { VERSION } from '../../src/app/product-info.js';
 import type { Report } from '../../src/assess/report/model.js';
 import { render } from '../../src/assess/report/render.js';
@@ -37,6 +38,18 @@ afterAll(() => {
 
 const file = (name: string): string => join(folder, name);
 const read = (name: string): string => readFileSync(file(name), 'utf8');
+
+interface Workflow {
+  readonly jobs: {
+    readonly assess: {
+      readonly steps: readonly {
+        readonly name?: string;
+        readonly run?: string;
+        readonly with?: Readonly<Record<string, unknown>>;
+      }[];
+    };
+  };
+}
 
 interface Ended {
   readonly code: number;
@@ -131,6 +144,22 @@ describe('parley assess', () => {
     expect(notes).toContain('No MCP: initialize got 404');
     expect([...keys]).toContain(KEY);
     expect(stdout).not.toContain(KEY);
+  });
+
+  it('runs as examples/assess.yml writes it, from a clone of Parley in the folder of the server', async () => {
+    const workflow = parse(readFileSync(new URL('../../examples/assess.yml', import.meta.url), 'utf8')) as Workflow;
+    const { steps } = workflow.jobs.assess;
+    const clone = steps.find(({ with: given }) => given?.['repository'] !== undefined)!.with!['path'] as string;
+    const command = steps.find(({ name }) => name === 'Assess')!.run!;
+    const own = mkdtempSync(join(folder, 'own-'));
+    symlinkSync(fileURLToPath(new URL('../..', import.meta.url)), join(own, clone));
+    copyFileSync(new URL('../../examples/units.mjs', import.meta.url), join(own, 'server.mjs'));
+    const code = await new Promise((resolve) => exec(command, { cwd: own }, (error) => resolve(error?.code ?? 0)));
+    const { score } = JSON.parse(readFileSync(join(own, 'report.json'), 'utf8')) as Report;
+    expect(score).toBeGreaterThan(0);
+    expect(code).toBe(score >= 90 ? 0 : 1);
+    const written = ['badge.svg', 'junit.xml', 'report.html'];
+    expect(written.filter((each) => !existsSync(join(own, each)))).toEqual([]);
   });
 
   it('shows a bar and a line for each surface on a terminal', async () => {
