@@ -137,9 +137,14 @@ describe('parley assess', () => {
     const { port } = locked.address() as AddressInfo;
     const auth = { apiKey: KEY, header: 'X-Key' };
     const settings = { url: `https://127.0.0.1:${port}/mcp`, auth, tls: { ca: certificate.cert } };
-    writeFileSync(file('named.json'), JSON.stringify({ servers: { locked: settings } }));
+    writeFileSync(
+      file('named.json'),
+      JSON.stringify({ servers: { locked: settings }, agents: { helper: { tools: ['*'] } } }),
+    );
     const { stdout } = await assessed('locked', '--config', 'named.json', '--format', 'json', '--rate', '1000');
     locked.close();
+    const none = await assessed('helper', '--config', 'named.json');
+    expect([none.code, none.stderr]).toEqual([2, expect.stringContaining('helper has no address of its own')]);
     const { notes } = JSON.parse(stdout) as Report;
     expect(notes).toContain('No MCP: initialize got 404');
     expect([...keys]).toContain(KEY);

@@ -187,7 +187,12 @@ async function namedTarget(name: string, config: Config): Promise<Named | undefi
     return { targets: [{ kind: 'command', command: { command, args, env, cwd } }], credentials: [] };
   }
   const upstream = server ?? config.agents[name];
-  if (upstream?.url === undefined) return undefined;
+  if (upstream === undefined) return undefined;
+  if (upstream.url === undefined)
+    throw new UsageError(
+      `${name} has no address of its own: its tools are served by this gateway; assess self`,
+      ASSESS,
+    );
   const { clientFor, fixedHeaders } = await import('../../app/assessed-upstream.js');
   return {
     targets: [{ kind: 'url', url: new URL(upstream.url) }],
