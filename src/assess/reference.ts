@@ -24,7 +24,8 @@ export function renderAssessReference(): string {
 
 \`parley assess TARGET\` examines an MCP server or an A2A agent over the wire and grades it. \`parley assess --help\` lists the
 options. The target is a URL, a command in quotes, a name of the configuration, \`self\` for every endpoint of the running gateway
-(see [self-assessment.md](self-assessment.md)), or \`client\` for a server that grades clients.
+(see [self-assessment.md](self-assessment.md)), or \`client\` for a server that grades clients. A name is reached with the headers,
+the API key or password, the proxy and the certificates of its settings; other kinds of \`auth\` need \`--auth\`.
 
 \`\`\`
 parley assess https://example.com/mcp --gate 90 --output report.html,report.json,badge.svg
