@@ -9,6 +9,7 @@ import type { UpstreamKind } from '../core/upstream-registry.js';
 import { type Guard, HttpClient, proxyRuleOf } from '../outbound/http/index.js';
 import { ProtocolError } from '../protocol/errors.js';
 import type { Log } from '../telemetry/log.js';
+import { fixedHeaders, type UpstreamSettings } from './assessed-upstream.js';
 import { BUILD } from './product-info.js';
 
 export interface RegistrationAssessmentOptions {
@@ -21,8 +22,6 @@ export interface RegistrationAssessmentOptions {
 const MOST_GAPS = 5;
 /** The most assessments at a time: each sends many requests. */
 const MOST_RUNNING = 4;
-
-type Settings = Config['servers'][string] | Config['agents'][string];
 
 export class RegistrationAssessment {
   private running = 0;
@@ -54,12 +53,13 @@ export class RegistrationAssessment {
     this.options.log.warn({ [kind]: name, score: report.score, below, gaps }, 'registered with a low score');
   }
 
-  private read(kind: UpstreamKind, name: string, settings: object): Settings {
+  private read(kind: UpstreamKind, name: string, settings: object): UpstreamSettings {
     const config = { ...this.options.live(), servers: {}, agents: {} };
-    return readRegistration(kind === 'server' ? 'servers' : 'agents', name, settings, { config }).settings as Settings;
+    return readRegistration(kind === 'server' ? 'servers' : 'agents', name, settings, { config })
+      .settings as UpstreamSettings;
   }
 
-  private async assess(settings: Settings, url: URL, time: number): Promise<Report> {
+  private async assess(settings: UpstreamSettings, url: URL, time: number): Promise<Report> {
     if (this.running >= MOST_RUNNING)
       throw new ProtocolError('overloaded', 'Too many registrations are assessed at the same time; try again later');
     const { safeHttp } = this.options;
@@ -74,7 +74,7 @@ export class RegistrationAssessment {
     const options: AssessOptions = {
       tool: `parley ${BUILD}`,
       profile: profileOf('standard')!,
-      credentials: Object.entries(settings.headers),
+      credentials: await fixedHeaders(settings),
       pace: { interval: 0, total: time },
       grpc: grpcDialer({ egress, proxy }),
       target: { kind: 'url', url },

@@ -1,8 +1,8 @@
 /** Assesses one target: detects its protocols, runs the probes, and makes the report. */
 import type { StdioCommand } from '../outbound/stdio/process.js';
 import { methodsOf } from '../protocol/mcp/methods.js';
-import { type Revision, revisionOf } from '../protocol/mcp/revisions/index.js';
-import { a2aSurfaces, detectA2a } from './a2a/assess-a2a.js';
+import { REVISIONS, type Revision, revisionOf } from '../protocol/mcp/revisions/index.js';
+import { methodsOf as a2aMethodsOf, a2aSurfaces, detectA2a } from './a2a/assess-a2a.js';
 import { A2A_REQUIREMENTS } from './a2a/requirements.js';
 import { mcpSurfaces, surfaceName } from './mcp/assess-mcp.js';
 import type { Channel } from './mcp/channel-peer.js';
@@ -44,6 +44,9 @@ export interface AssessOptions {
   /** An earlier report, to show the changes. */
   readonly before?: Report | undefined;
 }
+
+/** The dates that `revisions` may have. */
+export const REVISION_DATES: readonly string[] = REVISIONS.map(({ date }) => date);
 
 const PACE: PaceOptions = { interval: 20, answer: 5_000, total: 300_000 };
 
@@ -167,14 +170,16 @@ async function a2aSection(
     const targets = await detectA2a(http, atRoot);
     if (targets.length === 0) return undefined;
     const requirements = A2A_REQUIREMENTS.filter((row) => categories.some(({ has }) => has(row)));
-    const surfaces = a2aSurfaces(targets, { http, active, credentials, grpc });
+    const methods: Record<string, boolean | null> = {};
+    for (const method of a2aMethodsOf(targets)) methods[method] = null;
+    const surfaces = a2aSurfaces(targets, { http, active, credentials, grpc, methods });
     const { checks, complete, ended } = await run({ requirements, surfaces, progress });
     if (!complete) notes.push(endedEarly(ended));
     return sectionOf({
       protocol: 'A2A',
       surfaces: targets.map(({ name }) => name),
       versions: targets.map(({ version }) => version),
-      ...{ checks, profile, methods: {}, complete, secrets: http.secrets },
+      ...{ checks, profile, methods, complete, secrets: http.secrets },
     });
   } catch (error) {
     if (!(error instanceof OutOfTime)) throw error;

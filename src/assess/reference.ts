@@ -24,7 +24,8 @@ export function renderAssessReference(): string {
 
 \`parley assess TARGET\` examines an MCP server or an A2A agent over the wire and grades it. \`parley assess --help\` lists the
 options. The target is a URL, a command in quotes, a name of the configuration, \`self\` for every endpoint of the running gateway
-(see [self-assessment.md](self-assessment.md)), or \`client\` for a server that grades clients.
+(see [self-assessment.md](self-assessment.md)), or \`client\` for a server that grades clients. A name is reached with the headers,
+the API key or password, the proxy and the certificates of its settings; other kinds of \`auth\` need \`--auth\`.
 
 \`\`\`
 parley assess https://example.com/mcp --gate 90 --output report.html,report.json,badge.svg
@@ -44,8 +45,8 @@ control characters, and as text in every format.
 
 ## Clients
 
-\`parley assess client\` opens a scripted MCP server on this machine and prints its URL. Point any client at it, list the tools and
-call one. The client is graded when it has been silent for \`--idle\` seconds. The server offers every revision, two pages of tools,
+\`parley assess client\` opens a scripted MCP server on this machine and prints its URLs: one for Streamable HTTP, and one for the
+older HTTP+SSE. Point any client at one of them, list the tools and call one. The client is graded when it has been silent for \`--idle\` seconds. The server offers every revision, two pages of tools,
 and asks the client questions. With \`--stdio\` the client starts the server as a program:
 
 \`\`\`

@@ -5,9 +5,11 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { Client as ModernClient, StreamableHTTPClientTransport as ModernHttp } from '@modelcontextprotocol/client';
 import { Client as Client1125 } from '@modelcontextprotocol/sdk/client/index.js';
+import { SSEClientTransport as Sse1125 } from '@modelcontextprotocol/sdk/client/sse.js';
 import { StdioClientTransport as Stdio1125 } from '@modelcontextprotocol/sdk/client/stdio.js';
 import { StreamableHTTPClientTransport as Http1125 } from '@modelcontextprotocol/sdk/client/streamableHttp.js';
 import { Client as Client1105 } from 'sdk-2024-11-05/client/index.js';
+import { SSEClientTransport as Sse1105 } from 'sdk-2024-11-05/client/sse.js';
 import { StdioClientTransport as Stdio1105 } from 'sdk-2024-11-05/client/stdio.js';
 import { Client as Client0326 } from 'sdk-2025-03-26/client/index.js';
 import { StreamableHTTPClientTransport as Http0326 } from 'sdk-2025-03-26/client/streamableHttp.js';
@@ -69,6 +71,31 @@ for (const [revision, make] of HTTP) {
     expect(report.sections.map(({ surfaces }) => surfaces)).toEqual([[`${revision} over http`]]);
     expect(failures(report)).toEqual([]);
     expect(report).toMatchObject({ target: 'client visitor 1', score: 100 });
+  });
+}
+
+const SSE: readonly (readonly [revision: string, make: (url: URL) => [unknown, unknown]])[] = [
+  ['2024-11-05', (url) => [new Client1105(INFO, { capabilities: {} }), new Sse1105(url)]],
+  ['2025-11-25', (url) => [new Client1125(INFO, { capabilities: {} }), new Sse1125(url)]],
+];
+
+for (const [revision, make] of SSE) {
+  test(`the SDK of ${revision} over HTTP+SSE answers the questions`, async () => {
+    const transcript = new Transcript('http');
+    const started = new Date();
+    const endpoint = await serveClient({ transcript, host: '127.0.0.1', port: 0, heard: () => {} });
+    try {
+      const [client, transport] = make(new URL(endpoint.sse));
+      await visit(client as Visitor, transport as object);
+    } finally {
+      await endpoint.close();
+    }
+    const report = clientReport(transcript, { tool: 'test', profile: profileOf('standard')!, started });
+    expect(report.sections.map(({ surfaces }) => surfaces)).toEqual([[`${revision} over sse`]]);
+    const checks = report.sections.flatMap((section) => section.checks);
+    const passed = checks.filter(({ outcome }) => outcome === 'pass').map(({ id }) => id);
+    expect(passed).toEqual(expect.arrayContaining(['LIFE-01', 'LIFE-03', 'LIFE-11', 'BASE-20', 'PAG-01']));
+    expect(failures(report)).toEqual([]);
   });
 }
 

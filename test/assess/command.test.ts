@@ -1,20 +1,26 @@
 /** `parley assess` as a program: terminal, files, gate and comparison; and its page in a real browser. */
-import { type ChildProcess, execFile, spawn } from 'node:child_process';
-import { existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { type ChildProcess, exec, execFile, spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { copyFileSync, existsSync, mkdtempSync, readFileSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
+import { createServer } from 'node:https';
+import type { AddressInfo } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { fileURLToPath, pathToFileURL } from 'node:url';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { parse } from 'yaml';
 import { VERSION } from '../../src/app/product-info.js';
 import type { Report } from '../../src/assess/report/model.js';
 import { render } from '../../src/assess/report/render.js';
 import { startBrowser } from '../support/browser.js';
+import { selfSigned } from '../support/certificate.js';
 import { BIN } from '../support/gateway.js';
 import { listening } from '../support/listening.js';
 import { Terminal } from '../support/terminal.js';
 
 const SERVER = fileURLToPath(new URL('../fixtures/eras/server.mjs', import.meta.url));
 const REVISION = '2025-06-18';
+const KEY = 'key-of-the-gateway-0123456789';
 
 let server: ChildProcess;
 let url: string;
@@ -33,14 +39,35 @@ afterAll(() => {
 const file = (name: string): string => join(folder, name);
 const read = (name: string): string => readFileSync(file(name), 'utf8');
 
-/** Runs the command with `--active`, for one revision; resolves with the exit code and the output. */
-const run = (...args: string[]): Promise<{ code: number; stdout: string; stderr: string }> =>
+interface Workflow {
+  readonly jobs: {
+    readonly assess: {
+      readonly steps: readonly {
+        readonly name?: string;
+        readonly run?: string;
+        readonly with?: Readonly<Record<string, unknown>>;
+      }[];
+    };
+  };
+}
+
+interface Ended {
+  readonly code: number;
+  readonly stdout: string;
+  readonly stderr: string;
+}
+
+const assessed = (...args: string[]): Promise<Ended> =>
   new Promise((resolve) => {
-    const line = [BIN, 'assess', url, '--active', '--revision', REVISION, '--rate', '1000', ...args];
+    const line = [BIN, 'assess', ...args];
     execFile(process.execPath, line, { cwd: folder, maxBuffer: 2 ** 26 }, (error, stdout, stderr) =>
       resolve({ code: error === null ? 0 : Number(error.code), stdout, stderr }),
     );
   });
+
+/** Runs the command with `--active`, for one revision; resolves with the exit code and the output. */
+const run = (...args: string[]): Promise<Ended> =>
+  assessed(url, '--active', '--revision', REVISION, '--rate', '1000', ...args);
 
 describe('parley assess', () => {
   it('writes each format, the badge and the changes since an earlier report', async () => {
@@ -51,6 +78,9 @@ describe('parley assess', () => {
     expect(first.stdout).toContain(`${report.score} of 100, grade ${report.grade}`);
     expect(first.stdout).toMatch(/P0 BASE-09 MUST: .*\n.*\n {2}Fix: .*\n {2}See https:.*\n {4}> POST/);
     expect(read('a.md')).toContain('| P0 | [BASE-09](https://modelcontextprotocol.io/');
+    expect(read('a.md')).toMatch(
+      /\n\*\*BASE-09\*\*, request and response:\n\n<pre>POST [^<]*parley-a[^<]*<\/pre>\n<pre>HTTP 200[^<]*parley-a/,
+    );
     expect(read('a.xml')).toMatch(/<testsuite name="MCP" tests="\d+" failures="\d+" skipped="\d+">/);
     expect(read('a.svg')).toContain(`${report.score} ${report.grade}`);
 
@@ -90,6 +120,53 @@ describe('parley assess', () => {
     expect((await run('--gate', 'high')).code).toBe(2);
   });
 
+  it('refuses a revision that does not exist, instead of finding no server', async () => {
+    const { code, stderr } = await assessed(url, '--revision', '2025-06-18,2025-13-01');
+    expect(code).toBe(2);
+    expect(stderr).toContain('--revision: 2025-13-01 is not one of 2024-11-05, 2025-03-26, ');
+  });
+
+  it('reaches a server of the configuration with its API key and its certificates', async () => {
+    const keys = new Set<unknown>();
+    const certificate = selfSigned('127.0.0.1');
+    const locked = createServer(certificate, (request, response) => {
+      keys.add(request.headers['x-key']);
+      response.writeHead(request.headers['x-key'] === KEY ? 404 : 401).end(KEY);
+    }).listen(0, '127.0.0.1');
+    await once(locked, 'listening');
+    const { port } = locked.address() as AddressInfo;
+    const auth = { apiKey: KEY, header: 'X-Key' };
+    const settings = { url: `https://127.0.0.1:${port}/mcp`, auth, tls: { ca: certificate.cert } };
+    writeFileSync(
+      file('named.json'),
+      JSON.stringify({ servers: { locked: settings }, agents: { helper: { tools: ['*'] } } }),
+    );
+    const { stdout } = await assessed('locked', '--config', 'named.json', '--format', 'json', '--rate', '1000');
+    locked.close();
+    const none = await assessed('helper', '--config', 'named.json');
+    expect([none.code, none.stderr]).toEqual([2, expect.stringContaining('helper has no address of its own')]);
+    const { notes } = JSON.parse(stdout) as Report;
+    expect(notes).toContain('No MCP: initialize got 404');
+    expect([...keys]).toContain(KEY);
+    expect(stdout).not.toContain(KEY);
+  });
+
+  it('runs as examples/assess.yml writes it, from a clone of Parley in the folder of the server', async () => {
+    const workflow = parse(readFileSync(new URL('../../examples/assess.yml', import.meta.url), 'utf8')) as Workflow;
+    const { steps } = workflow.jobs.assess;
+    const clone = steps.find(({ with: given }) => given?.['repository'] !== undefined)!.with!['path'] as string;
+    const command = steps.find(({ name }) => name === 'Assess')!.run!;
+    const own = mkdtempSync(join(folder, 'own-'));
+    symlinkSync(fileURLToPath(new URL('../..', import.meta.url)), join(own, clone));
+    copyFileSync(new URL('../../examples/units.mjs', import.meta.url), join(own, 'server.mjs'));
+    const code = await new Promise((resolve) => exec(command, { cwd: own }, (error) => resolve(error?.code ?? 0)));
+    const { score } = JSON.parse(readFileSync(join(own, 'report.json'), 'utf8')) as Report;
+    expect(score).toBeGreaterThan(0);
+    expect(code).toBe(score >= 90 ? 0 : 1);
+    const written = ['badge.svg', 'junit.xml', 'report.html'];
+    expect(written.filter((each) => !existsSync(join(own, each)))).toEqual([]);
+  });
+
   it('shows a bar and a line for each surface on a terminal', async () => {
     const command = `${process.execPath} ${BIN} assess ${url} --revision ${REVISION} --rate 1000`;
     const terminal = Terminal.run(command, { cwd: folder, columns: 120, env: { PATH: process.env['PATH'] ?? '' } });
@@ -100,11 +177,21 @@ describe('parley assess', () => {
   });
 });
 
+/** Words in the table of categories that are broken inside: an expression for the browser. */
+const BROKEN_WORDS = `[...document.querySelectorAll('.categories th, .categories td:first-child')].flatMap((each) => {
+  const range = document.createRange();
+  return [...each.textContent.matchAll(/\\S+/g)].filter(({ 0: word, index }) => {
+    range.setStart(each.firstChild, index);
+    range.setEnd(each.firstChild, index + word.length);
+    return range.getClientRects().length > 1;
+  }).map(([word]) => word);
+})`;
+
 describe('the page', () => {
   it('fits a phone and paper, and asks for nothing', async () => {
     await run('--output', 'page.json');
     await run('--compare', 'page.json', '--output', 'page.html');
-    const browser = await startBrowser({ viewport: { width: 390, height: 844 } });
+    const browser = await startBrowser({ viewport: { width: 320, height: 640 } });
     try {
       const page = await browser.page();
       await page.goto(pathToFileURL(file('page.html')).href);
@@ -112,6 +199,7 @@ describe('the page', () => {
         await page.emulateMedia({ media });
         const overhang = 'document.documentElement.scrollWidth - document.documentElement.clientWidth';
         expect(await page.evaluate(overhang), media).toBe(0);
+        expect(await page.evaluate(BROKEN_WORDS), media).toEqual([]);
       }
       const text = await page.textContent('body');
       for (const part of ['Changes since the last run', 'Categories', 'P0:', 'P1:', 'Requirements', 'Methods'])

@@ -86,6 +86,22 @@ it('warns about a low score and registers the server', async () => {
   expect(lines).toContainEqual(expect.objectContaining({ server: 'poor', score: 0, below: 80 }));
 });
 
+it('uses the API key of the settings, in its header', async () => {
+  const keys = new Set<unknown>();
+  const { server, url } = await listen((request, response) => {
+    keys.add(request.headers['x-key'] ?? request.headers.authorization);
+    response.end('{}');
+  });
+  closing.push(() => closeHttp(server));
+  const { registry } = await start({ onRegister: 'refuse', below: 80, time: '10s' });
+  const create = (name: string, auth: object): Promise<unknown> =>
+    registry.create('server', name, { by: OPERATOR, settings: { url: `${url}/mcp`, auth } });
+  await expect(create('one', { apiKey: 'key-one-0123456789', header: 'X-Key' })).rejects.toThrow();
+  expect(keys).toContain('key-one-0123456789');
+  await expect(create('two', { apiKey: 'key-two-0123456789' })).rejects.toThrow();
+  expect(keys).toContain('Bearer key-two-0123456789');
+});
+
 it('assesses every replica of a server, and no HTTP API', async () => {
   const url = await poorServer();
   const servers = { pool: { url: `${url}/a` } };

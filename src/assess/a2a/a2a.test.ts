@@ -82,6 +82,40 @@ describe('a correct agent', () => {
   });
 });
 
+describe('the methods of a report', () => {
+  const methodsOf = async (version: AgentVersion, binding: AgentBinding, fault?: AgentFault): Promise<object> =>
+    (await assessAgent(version, binding, fault)).sections[0]!.methods;
+
+  it.each(['JSONRPC', 'HTTP+JSON', 'GRPC'] as const)('are those that the agent serves over %s', async (binding) => {
+    const push = { capabilities: { streaming: true, pushNotifications: true } };
+    expect(await methodsOf('1.0', binding, { row: '', ...push })).toEqual({
+      SendMessage: true,
+      SendStreamingMessage: true,
+      GetTask: true,
+      ListTasks: true,
+      CancelTask: true,
+      SubscribeToTask: true,
+      CreateTaskPushNotificationConfig: true,
+      GetTaskPushNotificationConfig: true,
+      ListTaskPushNotificationConfigs: true,
+      DeleteTaskPushNotificationConfig: true,
+      GetExtendedAgentCard: false,
+    });
+  });
+
+  it('have the names of the version, and are not served without the capability', async () => {
+    expect(await methodsOf('0.1', 'JSONRPC')).toEqual({
+      'tasks/send': true,
+      'tasks/sendSubscribe': true,
+      'tasks/get': true,
+      'tasks/cancel': true,
+      'tasks/resubscribe': true,
+      'tasks/pushNotification/set': false,
+      'tasks/pushNotification/get': false,
+    });
+  });
+});
+
 describe('planted faults', () => {
   it('are found and named by their requirement', async () => {
     const missed: string[] = [];

@@ -6,7 +6,7 @@ import type { Surface } from '../run.js';
 import type { GrpcClient, GrpcDialer } from '../wire/grpc-wire.js';
 import type { HttpWire } from '../wire/http-wire.js';
 import type { Reply } from '../wire/reply.js';
-import { A2A_VERSIONS, type A2aBinding, type A2aVersion } from './operations.js';
+import { A2A_VERSIONS, type A2aBinding, type A2aVersion, OPERATIONS, RPC_METHODS } from './operations.js';
 import { A2aPeer } from './peer.js';
 import type { A2aSurface } from './probe.js';
 import { A2A_OBSERVATIONS, A2A_PROBES } from './probes.js';
@@ -95,16 +95,22 @@ function hostOf(address: string): string | undefined {
 const maySend = (address: string, base: URL): boolean =>
   base.protocol === 'http:' || !/^(http|grpc):\/\//i.test(address);
 
+/** The names of the methods in the versions of the targets. */
+export const methodsOf = (targets: readonly A2aTarget[]): string[] =>
+  targets.flatMap(({ version }) => OPERATIONS[version].map((operation) => RPC_METHODS[version][operation]));
+
 export interface A2aSurfaceOptions {
   readonly http: HttpWire;
   readonly active: boolean;
   readonly credentials: readonly (readonly [string, string])[];
   readonly grpc: GrpcDialer;
+  /** The methods of the versions; takes whether the agent serves them. */
+  readonly methods: Record<string, boolean | null>;
 }
 
 export function a2aSurfaces(
   targets: readonly A2aTarget[],
-  { http, active, credentials, grpc }: A2aSurfaceOptions,
+  { http, active, credentials, grpc, methods }: A2aSurfaceOptions,
 ): (() => Promise<Surface>)[] {
   return targets.map((target) => async (): Promise<Surface> => {
     const dialed: GrpcClient[] = [];
@@ -138,6 +144,10 @@ export function a2aSurfaces(
       },
       late: (name) => A2A_OBSERVATIONS[name] !== undefined,
       close: async () => {
+        for (const [operation, served] of surface.peer.served) {
+          const method = RPC_METHODS[target.version][operation];
+          if (Object.hasOwn(methods, method)) methods[method] = methods[method] === true || served;
+        }
         for (const client of dialed) client.close();
       },
     };

@@ -79,6 +79,17 @@ export const RPC_METHODS: Readonly<Record<A2aVersion, Readonly<Record<Operation,
   },
 };
 
+const FIRST = ['send', 'stream', 'get', 'cancel', 'subscribe', 'createPush', 'getPush'] as const;
+const SECOND = [...FIRST, 'listPush', 'deletePush'] as const;
+
+/** The operations that each version has. */
+export const OPERATIONS: Readonly<Record<A2aVersion, readonly Operation[]>> = {
+  '0.1': FIRST,
+  '0.2': SECOND,
+  '0.3': [...SECOND, 'extendedCard'],
+  '1.0': [...SECOND, 'extendedCard', 'list'],
+};
+
 /** Removes absent members. */
 const present = (members: Json): Json =>
   Object.fromEntries(Object.entries(members).filter(([, value]) => value !== undefined));

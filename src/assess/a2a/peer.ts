@@ -88,6 +88,8 @@ export interface A2aPeerOptions {
 
 export class A2aPeer {
   readonly log: Reply[] = [];
+  /** Whether the agent serves the operations that were called, as far as its answers tell. */
+  readonly served = new Map<Operation, boolean>();
   readonly http: HttpWire;
   readonly version: A2aVersion;
   readonly binding: A2aBinding;
@@ -130,6 +132,13 @@ export class A2aPeer {
   }
 
   async call(operation: Operation, input: OperationInput = {}, options: A2aOptions = {}): Promise<A2aReply> {
+    const answer = await this.send(operation, input, options);
+    const served = isServed(answer);
+    if (served !== undefined) this.served.set(operation, served || this.served.get(operation) === true);
+    return answer;
+  }
+
+  private async send(operation: Operation, input: OperationInput, options: A2aOptions): Promise<A2aReply> {
     switch (this.binding) {
       case 'HTTP+JSON':
         return this.rest(operation, input, options);
@@ -257,6 +266,16 @@ export class A2aPeer {
       evidence: reply.evidence,
     };
   }
+}
+
+/** Errors of an agent that has the operation, and those of one that does not offer it. */
+const SERVED_CODES: ReadonlySet<number> = new Set([-32001, -32002, -32005, -32008, -32602]);
+const OTHER_CODES: ReadonlySet<number> = new Set([-32601, -32003, -32004, -32007]);
+
+function isServed({ result, code, grpc, reply }: A2aReply): boolean | undefined {
+  if (result !== undefined || (code !== undefined && SERVED_CODES.has(code)) || grpc === 'NOT_FOUND') return true;
+  const refused = (code !== undefined && OTHER_CODES.has(code)) || grpc === 'UNIMPLEMENTED';
+  return refused || reply.status === 405 || reply.status === 501 ? false : undefined;
 }
 
 const codeOf = (info: Json | undefined): number | undefined =>

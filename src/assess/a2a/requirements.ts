@@ -6,7 +6,7 @@ const HTTP: readonly Transport[] = ['JSONRPC', 'HTTP+JSON'];
 const RPC: readonly Transport[] = ['JSONRPC'];
 const REST: readonly Transport[] = ['HTTP+JSON'];
 const GRPC: readonly Transport[] = ['GRPC'];
-const SPEC = 'latest/specification';
+const SPEC = 'specification';
 
 interface Unobservable {
   readonly unobservable: string;

@@ -36,7 +36,7 @@ export class Transcript {
   initialize: Json | undefined;
   private readonly open = new Set<unknown>();
 
-  constructor(readonly transport: 'http' | 'stdio') {}
+  constructor(public transport: 'http' | 'sse' | 'stdio') {}
 
   hear(message: unknown, http?: Heard['http']): void {
     if (this.heard.length >= MOST_HEARD) return;

@@ -88,6 +88,18 @@ const cases: readonly (readonly [what: string, place: string, Behaviour, Partial
       ] as const,
   ),
   [
+    'asks for the arguments that a call does not have',
+    'E/http',
+    {
+      message: results('tools/call', (result, request) => {
+        if (params(request)['name'] !== 'echo') return;
+        delete result['content'];
+        delete result['isError'];
+        Object.assign(result, { resultType: 'input_required', requestState: 'state' });
+      }),
+    },
+  ],
+  [
     'gives each result an id',
     'E/http',
     {

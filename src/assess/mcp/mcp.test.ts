@@ -1,8 +1,12 @@
 import { describe, expect, it } from 'vitest';
 import { assessFixture } from '../../../test/fixtures/assess/assess-fixture.js';
+import { inProcess } from '../../../test/fixtures/assess/in-process.js';
 import { MCP_FAULTS, type Planted } from '../../../test/fixtures/assess/mcp-faults.js';
-import type { Fault, Json, Settings } from '../../../test/fixtures/assess/mcp-server.js';
+import { type Fault, type Json, McpFixture, type Settings } from '../../../test/fixtures/assess/mcp-server.js';
+import { assess } from '../assess.js';
+import { profileOf } from '../profiles.js';
 import { failedChecks } from '../report/model.js';
+import type { WireClient } from '../wire/http-wire.js';
 import { MCP_OBSERVATIONS, MCP_PROBES } from './probes.js';
 import { MCP_REQUIREMENTS } from './requirements.js';
 
@@ -74,6 +78,31 @@ describe('planted faults', () => {
     );
     // Header names reach a fixture in lower case, and its address is a loopback one.
     expect(missing.map(({ id }) => id)).toEqual(['HDR-06a', 'SEC-01']);
+  });
+
+  it('are found if they are in the connection: header names with regard to case, and http on another host', async () => {
+    const failures = async (host: string, lost: (name: string) => boolean): Promise<string[]> => {
+      const server = new McpFixture('E');
+      const connection = inProcess((call) => server.http(call));
+      const client: WireClient = {
+        close: () => connection.close(),
+        request: (target, request, reply) => {
+          const headers = request.headers.filter((_, i) => !lost(request.headers[i - (i % 2)]!));
+          return connection.request(target, { ...request, headers }, reply);
+        },
+      };
+      const report = await assess({
+        tool: 'test',
+        profile: profileOf('standard')!,
+        pace: { interval: 0, answer: 100, total: 120_000 },
+        revisions: [server.revision.date],
+        target: { kind: 'url', url: new URL(`http://${host}/mcp`) },
+        client,
+      });
+      return report.sections.flatMap(failedChecks).map(({ id }) => id);
+    };
+    expect(await failures('localhost', (name) => name === 'mCP-mETHOD')).toEqual(['HDR-06a']);
+    expect(await failures('mcp.example.com', () => false)).toEqual(['SEC-01']);
   });
 });
 

@@ -97,6 +97,13 @@ export const SECURITY_PROBES: Readonly<Record<string, Probe>> = {
     if (!surface.options.credentials && surface.peer.opening.result !== undefined) return skip(OPEN);
     return expect(reply.status === 401, `a request without a token got the status ${reply.status}`, reply);
   },
+  /** Unlike `missingToken`, for those who do not take a server without authorization. */
+  tokenRequired: async (surface) => {
+    const reply = await anonymous(surface);
+    if (reply.status === undefined) return skip(`a request without a token has no answer: ${reply.failure}`);
+    const said = reply.result === undefined ? `got the status ${reply.status}` : 'was served';
+    return expect(reply.status === 401, `a request without a token ${said}`, reply);
+  },
   invalidToken: ifLocked(async (_, surface) => {
     const reply = await first(surface, { Authorization: 'Bearer parley-invalid-token-0123456789' });
     return expect(reply.status === 401, `an invalid token got the status ${reply.status}`, reply);

@@ -42,6 +42,7 @@ export const MCP_OBSERVATIONS: Readonly<Record<string, Probe>> = {
 export const LOCKED_PROBES: ReadonlySet<string> = new Set([
   ...[
     'missingToken',
+    'tokenRequired',
     'invalidToken',
     'malformedToken',
     'challenge',

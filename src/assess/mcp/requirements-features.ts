@@ -39,7 +39,7 @@ export const FEATURE_ROWS: readonly RowOf[] = [
     'Answer with -32602, not with a result.'),
   row('TOOL-12', 'SHOULD', 'D,E', ANY, TOOLS, 'badArguments', 'server/tools', 'Arguments that do not fit the inputSchema lead to a result with isError.',
     'Return isError, so that the model can correct itself.'),
-  row('TOOL-14', 'MUST', 'A-C', ANY, TOOLS, 'badArgumentsRefused', 'server/tools', 'Arguments that do not fit the inputSchema are refused, with an error or with isError.',
+  row('TOOL-14', 'MUST', 'A-E', ANY, TOOLS, 'badArgumentsRefused', 'server/tools', 'Arguments that do not fit the inputSchema are refused, with an error or with isError.',
     'Validate arguments.'),
   row('TOOL-16', 'MAY', 'C-E', ANY, TOOLS, { unobservable: 'the choice between title and name is made by the client' }, 'server/tools', 'title is shown before annotations.title and name.',
     'Set title.'),

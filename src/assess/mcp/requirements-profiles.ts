@@ -18,7 +18,7 @@ export const PROFILE_ROWS: readonly RowOf[] = [
     'Add a text block.'),
   row('OAI-05', 'MUST', 'A-E', ANY, OPENAI, 'utf8', OPENAI_DOCS, 'Results are UTF-8.',
     'Encode JSON as UTF-8.'),
-  row('OAI-06', 'MUST', 'B-E', HTTP, OPENAI, 'missingToken', OPENAI_DOCS, 'A request without the bearer token gets 401.',
+  row('OAI-06', 'MUST', 'B-E', HTTP, OPENAI, 'tokenRequired', OPENAI_DOCS, 'A request without the bearer token gets 401.',
     'Require Authorization: Bearer.'),
   row('PERF-01', 'SHOULD', 'A-E', ANY, HYGIENE, 'quickLists', 'server/tools', 'Lists are answered within two seconds.',
     'Keep lists in memory.'),

@@ -133,7 +133,7 @@ export const TRANSPORT_ROWS: readonly RowOf[] = [
     'Compare Origin with a list of allowed origins.'),
   row('HM-02b', 'MUST', 'B,C', HTTP, SECURITY, 'origin', PAGE, 'A request with the Origin of a foreign site is refused.',
     'Compare Origin with a list of allowed origins.'),
-  row('HM-02c', 'SHOULD', 'A', SSE, SECURITY, 'sseOrigin', PAGE, 'A stream with the Origin of a foreign site is refused.',
+  row('HM-02c', 'MUST', 'A', SSE, SECURITY, 'sseOrigin', PAGE, 'A stream with the Origin of a foreign site is refused.',
     'Compare Origin with a list of allowed origins.'),
   row('HM-03b', 'SHOULD', 'A', SSE, SECURITY, 'sseHost', PAGE, 'A server on a loopback address refuses a stream for a foreign Host, against DNS rebinding.',
     'Compare Host with the names of the server.'),

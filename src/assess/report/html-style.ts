@@ -14,6 +14,7 @@ dt { opacity: .75; } dd { margin: 0; }
 table { border-collapse: collapse; width: 100%; font-size: .9rem; }
 th, td { text-align: left; vertical-align: top; padding: .3rem .5rem; border-bottom: 1px solid var(--line); }
 th { font-weight: 600; } td.number, th.number { text-align: right; white-space: nowrap; }
+th, .categories td:first-child { overflow-wrap: normal; }
 meter { width: 6rem; max-width: 25vw; vertical-align: middle; }
 pre { white-space: pre-wrap; overflow-wrap: anywhere; font-size: .8rem; margin: .4rem 0; padding: .4rem .6rem;
   background: var(--soft); border-radius: .3rem; max-height: 16rem; overflow-y: auto; }
@@ -29,6 +30,8 @@ ul.methods { list-style: none; padding: 0; display: flex; flex-wrap: wrap; gap: 
   .matrix tr { display: grid; grid-template-columns: max-content max-content 1fr; border-bottom: 1px solid var(--line); padding: .3rem 0; }
   .matrix td { border: 0; padding: .05rem .6rem .05rem 0; }
   .matrix td:nth-child(4) { grid-column: 1 / -1; }
+  .categories th, .categories td { padding: .3rem 0 .3rem .5rem; }
+  .categories th:first-child, .categories td:first-child { padding-left: 0; }
   dl { grid-template-columns: 1fr; } dt { margin-top: .3rem; }
 }
 @media print {

@@ -1,4 +1,5 @@
 /** HTML pages without scripts and references: readable on a phone and on paper. */
+import { plural } from '../../telemetry/style.js';
 import { escapeXml as e } from './escape.js';
 import { STYLE } from './html-style.js';
 import {
@@ -65,7 +66,7 @@ function summaryHtml(report: Report): string {
     if (section.score < section.uncapped)
       facts.push([
         `${section.protocol} cap`,
-        `${section.score} because of ${section.mustFailures} failures of MUST; ${section.uncapped} otherwise`,
+        `${section.score} because of ${plural(section.mustFailures, 'failure')} of MUST; ${section.uncapped} otherwise`,
       ]);
     return facts;
   });
@@ -122,7 +123,7 @@ function sectionHtml(section: Section, prefix: string): string {
   return [
     `<h2>${protocol}: ${section.score}, grade ${e(section.grade)}</h2>`,
     `<h3 id="${prefix}${anchor(protocol, 'Categories')}">Categories</h3>`,
-    `<table><thead><tr><th>category</th><th class="number">weight</th><th class="number">of 10</th><th>passed</th></tr></thead><tbody>${categories.join('\n')}</tbody></table>`,
+    `<table class="categories"><thead><tr><th>category</th><th class="number">weight</th><th class="number">of 10</th><th>passed</th></tr></thead><tbody>${categories.join('\n')}</tbody></table>`,
     `<h3 id="${prefix}${anchor(protocol, 'Gaps')}">Gaps</h3>`,
     gapsHtml(section),
     `<h3 id="${prefix}${anchor(protocol, 'Requirements')}">Requirements</h3>`,
@@ -134,15 +135,16 @@ function sectionHtml(section: Section, prefix: string): string {
   ].join('\n');
 }
 
-const URGENCY = { P0: 'violations of MUST', P1: 'violations of SHOULD', P2: 'options' } as const;
+const URGENCY = { P0: ['violation', ' of MUST'], P1: ['violation', ' of SHOULD'], P2: ['option', ''] } as const;
 
 function gapsHtml(section: Section): string {
   if (failedChecks(section).length === 0) return '<p class="pass">None.</p>';
   return gapsByPriority(section)
-    .map(
-      ([priority, checks]) =>
-        `<h4 class="${priority}">${priority}: ${checks.length} ${URGENCY[priority]}</h4>\n${checks.map(gapHtml).join('\n')}`,
-    )
+    .map(([priority, checks]) => {
+      const [what, of] = URGENCY[priority];
+      const head = `<h4 class="${priority}">${priority}: ${plural(checks.length, what)}${of}</h4>`;
+      return [head, ...checks.map(gapHtml)].join('\n');
+    })
     .join('\n');
 }
 

@@ -1,4 +1,4 @@
-import { escapeMarkdown as md } from './escape.js';
+import { escapeXml, escapeMarkdown as md } from './escape.js';
 import {
   failedChecks,
   methodCoverage,
@@ -52,6 +52,9 @@ function sectionLines(section: Section): string[] {
     lines.push(
       `| ${priority} | [${id}](${spec}) | ${md(text)} | ${md(`${reason} (${surfaces.join(', ')})`)} | ${md(fix ?? '')} |`,
     );
+  for (const { id, evidence } of failed)
+    for (const { request, response } of evidence)
+      lines.push('', `**${id}**, request and response:`, '', preformatted(request), preformatted(response));
   const coverage = methodCoverage(section);
   if (coverage === undefined) return lines;
   const methods = Object.entries(section.methods).map(
@@ -60,3 +63,7 @@ function sectionLines(section: Section): string[] {
   lines.push('', '### Methods', '', `${coverage}: ${methods.join(', ')}`);
   return lines;
 }
+
+/** Text in HTML, which Markdown takes as it is: in a block of code, the text could end the block. */
+const preformatted = (text: string): string =>
+  `<pre>${escapeXml(text).replaceAll('[', '&#91;').replaceAll(']', '&#93;')}</pre>`;

@@ -49,7 +49,8 @@ export async function assessClient({ io, tool, profile, stdio, port, time, idle 
       quiet = setTimeout(done, idle);
     };
     const endpoint = await serveClient({ transcript, host: '127.0.0.1', port, heard });
-    io.stderr(`Point a client at ${endpoint.url}. It is graded when it is silent for ${idle / 1_000} s.\n`);
+    const older = `or a client of HTTP+SSE at ${endpoint.sse}`;
+    io.stderr(`Point a client at ${endpoint.url}, ${older}. It is graded when it is silent for ${idle / 1_000} s.\n`);
     await over;
     clearTimeout(last);
     clearTimeout(quiet);

@@ -84,7 +84,7 @@ async function runAssess({ io, operands, text, given }: CommandLine): Promise<nu
     return report.complete && (gate === undefined || report.score >= gate) ? 0 : 1;
   }
   const before = text('compare');
-  const { targets, credentials } = targetsOf(operands[0]!, io, text('config'));
+  const { targets, credentials, client } = await targetsOf(operands[0]!, io, text('config'));
   const options: Omit<AssessOptions, 'target'> = {
     tool: `parley ${BUILD}`,
     profile,
@@ -93,11 +93,15 @@ async function runAssess({ io, operands, text, given }: CommandLine): Promise<nu
       ?.split(',')
       .map((each) => each.trim()),
     credentials: authorization === undefined ? credentials : [['Authorization', authorization]],
+    client,
     pace: { interval: 1_000 / rate, total: seconds * 1_000 },
     progress: io.terminal ? (...news) => io.redraw(scorecard(...news)) : undefined,
   };
   const earlier = before === undefined ? [] : readReports(path.resolve(io.cwd, before));
-  const { assess, nameOf } = await import('../../assess/assess.js');
+  const { assess, nameOf, REVISION_DATES } = await import('../../assess/assess.js');
+  const unpublished = options.revisions?.find((date) => !REVISION_DATES.includes(date));
+  if (unpublished !== undefined)
+    throw new UsageError(`--revision: ${unpublished} is not one of ${REVISION_DATES.join(', ')}`, ASSESS);
   const reports: Report[] = [];
   for (const target of targets) {
     // A file about several targets has a report on each; a file about one target may have it under another name.
@@ -149,10 +153,11 @@ function readReports(file: string): readonly Report[] {
 interface Named {
   readonly targets: readonly Target[];
   readonly credentials: readonly (readonly [string, string])[];
+  readonly client?: AssessOptions['client'];
 }
 
 /** The targets for the argument: a URL, the gateway itself, a name of the configuration, or a command. */
-function targetsOf(text: string, io: CommandLine['io'], file: string | undefined): Named {
+async function targetsOf(text: string, io: CommandLine['io'], file: string | undefined): Promise<Named> {
   if (/^https?:\/\//i.test(text)) {
     if (!URL.canParse(text)) throw new UsageError(`${JSON.stringify(text)} is not a URL`, ASSESS);
     const url = new URL(text);
@@ -168,27 +173,32 @@ function targetsOf(text: string, io: CommandLine['io'], file: string | undefined
     );
   if (known && /^[\w-]+$/.test(text)) {
     const { config } = loadConfig({ ...io, file, listens: false });
-    const named = text === 'self' ? selfTargets(config) : namedTarget(text.toLowerCase(), config);
+    const named = text === 'self' ? selfTargets(config) : await namedTarget(text.toLowerCase(), config);
     if (named !== undefined) return named;
   }
   const [command = '', ...args] = splitCommand(text);
   return { targets: [{ kind: 'command', command: { command, args, cwd: io.cwd } }], credentials: [] };
 }
 
-const pairs = (headers: Readonly<Record<string, string>> = {}): (readonly [string, string])[] =>
-  Object.entries(headers);
-
-function namedTarget(name: string, config: Config): Named | undefined {
+async function namedTarget(name: string, config: Config): Promise<Named | undefined> {
   const server = config.servers[name];
-  if (server?.url !== undefined)
-    return { targets: [{ kind: 'url', url: new URL(server.url) }], credentials: pairs(server.headers) };
   if (server?.command !== undefined) {
     const { command, args, env, cwd } = server;
     return { targets: [{ kind: 'command', command: { command, args, env, cwd } }], credentials: [] };
   }
-  const agent = config.agents[name];
-  if (agent?.url === undefined) return undefined;
-  return { targets: [{ kind: 'url', url: new URL(agent.url) }], credentials: pairs(agent.headers) };
+  const upstream = server ?? config.agents[name];
+  if (upstream === undefined) return undefined;
+  if (upstream.url === undefined)
+    throw new UsageError(
+      `${name} has no address of its own: its tools are served by this gateway; assess self`,
+      ASSESS,
+    );
+  const { clientFor, fixedHeaders } = await import('../../app/assessed-upstream.js');
+  return {
+    targets: [{ kind: 'url', url: new URL(upstream.url) }],
+    credentials: await fixedHeaders(upstream),
+    client: clientFor(upstream),
+  };
 }
 
 /** Every endpoint of a running gateway. */
