@@ -40,6 +40,7 @@ const start = (): Promise<RunningGateway> =>
           ],
         },
         views: { open: { servers: ['echo'] }, inner: { servers: ['hidden'] } },
+        mcp: { rawProxy: true },
         egress: { allowPrivate: true },
         timeouts: { drain: '1s' },
         auth: {
@@ -96,6 +97,12 @@ async function ask(
   const text = await reply.text();
   return { status: reply.status, headers: reply.headers, body: text === '' ? undefined : JSON.parse(text) };
 }
+/** The parts of an operation in the OpenAPI document that the tests read. */
+interface Described {
+  readonly operationId: string;
+  readonly tags: readonly string[];
+  readonly parameters?: readonly { readonly name: string; readonly in: string }[];
+}
 const asUser = (method: string, path: string, body?: unknown): Promise<Reply> => ask(method, path, body, {}, USER);
 const tag = ({ headers }: Reply): string => headers.get('etag')!;
 
@@ -109,7 +116,37 @@ describe('the description of the API', () => {
       ([path, methods]) =>
         Object.entries(methods).map(([method, each]) => `${method.toUpperCase()} ${path} ${each['x-parley-access']}`),
     );
-    expect(listed.sort()).toEqual(a.routes.map(({ method, path, access }) => `${method} ${path} ${access}`).sort());
+    const served = a.routes.map(({ method, path, access }) => `${method} ${path.replace('*}', '}')} ${access}`);
+    expect(listed.sort()).toEqual(served.sort());
+  });
+
+  it('S2-34: names each operation once, and declares every parameter of a path', async () => {
+    const { body } = await ask('GET', '/openapi.json', undefined, {}, '');
+    const operations = Object.entries(body.paths as Record<string, Record<string, Described>>).flatMap(
+      ([path, methods]) => Object.values(methods).map((operation) => ({ path, ...operation })),
+    );
+    const ids = operations.map(({ operationId }) => operationId);
+    expect(ids.filter((id, at) => ids.indexOf(id) !== at)).toEqual([]);
+    for (const { path, parameters = [] } of operations) {
+      const declared = parameters.flatMap(({ name, in: place }) => (place === 'path' ? [name] : []));
+      expect([path, declared]).toEqual([path, [...path.matchAll(/\{([^}]*)\}/g)].map(([, name]) => name)]);
+    }
+    expect(operations.filter(({ path }) => path.startsWith('/mcp-proxy/')).length).toBeGreaterThan(0);
+  });
+
+  it('groups routes by what they are for', async () => {
+    const { body } = await ask('GET', '/openapi.json', undefined, {}, '');
+    const tagsOf = (path: string): string[] =>
+      Object.values(body.paths[path] as Record<string, Described>).flatMap(({ tags }) => tags);
+    expect(
+      new Set(['/mcp-rest/tools/call', '/v1/mcp/server', '/mcp-proxy/{id}', '/v1/agents'].flatMap(tagsOf)),
+    ).toEqual(new Set(['REST']));
+    expect([tagsOf('/metrics'), tagsOf('/mcp')[0], tagsOf('/a2a/{agent}'), tagsOf('/api/v1/tail')]).toEqual([
+      ['Operation'],
+      'MCP',
+      ['A2A'],
+      ['Calls'],
+    ]);
   });
 
   it('has schemas for every route of the management API, and none of them is public', () => {
