@@ -184,7 +184,7 @@ describe('access', () => {
 
   it('S3: shows a user only what it may use, without settings, and answers for the rest as for nothing', async () => {
     const { body } = await asUser('GET', '/api/v1/servers');
-    expect(body.items).toEqual([{ name: 'echo', status: 'up', count: expect.any(Number) }]);
+    expect(body.items).toEqual([{ name: 'echo', status: 'up', since: expect.any(Number), count: expect.any(Number) }]);
     const [hidden, absent] = await Promise.all(
       ['hidden', 'absent'].map((name) => asUser('GET', `/api/v1/servers/${name}`)),
     );
@@ -266,6 +266,24 @@ describe('servers', () => {
     );
     expect((await ask('PUT', '/api/v1/agents/helper', PLACE)).status).toBe(201);
     expect((await ask('DELETE', '/api/v1/agents/helper', undefined, { 'if-match': '*' })).status).toBe(204);
+  });
+
+  it('S0-55: show since when they are down, and begin anew after a change of their settings', async () => {
+    const path = '/api/v1/servers/moved';
+    const is = (status: string) =>
+      eventually(
+        () => ask('GET', path),
+        ({ body }) => body.status === status,
+      );
+    const began = Date.now();
+    await ask('PUT', path, PLACE);
+    const { body } = await is('down');
+    expect(body).toMatchObject({ problem: expect.stringContaining('cannot be reached'), since: expect.any(Number) });
+    expect(body.since).toBeGreaterThanOrEqual(began);
+    const changed = await ask('PUT', path, { url: echo.url }, { 'if-match': '*' });
+    expect(changed.body).not.toHaveProperty('problem');
+    expect((await is('up')).body.since).toBeGreaterThanOrEqual(body.since);
+    await ask('DELETE', path, undefined, { 'if-match': '*' });
   });
 
   it.each([
