@@ -11,6 +11,7 @@ import { startServe } from '../../src/app/serve.js';
 import { configFrom } from '../../src/config/load.js';
 import { SILENT } from '../../src/telemetry/log.js';
 import { type EchoServer, startEcho } from '../input/support/echo.js';
+import { Session } from '../input/support/speak.js';
 import { eventually } from '../support/eventually.js';
 
 const USER = 'user-0123456789abcdef0123456789abcdef';
@@ -322,6 +323,22 @@ describe('servers', () => {
       expect([query, (await ask('GET', `/api/v1/servers?${query}`)).status]).toEqual([query, 400]);
     for (const name of ['p1', 'p2', 'p3'])
       await ask('DELETE', `/api/v1/servers/${name}`, undefined, { 'if-match': '*' });
+  });
+});
+
+describe('sessions', () => {
+  it('end at once, with their streams, when an administrator ends them', async () => {
+    const own = { authorization: `Bearer ${USER}` };
+    const session = await Session.open(`${a.url}/mcp`, '2025-06-18', own);
+    const stream = await session.listen();
+    const { body } = await asUser('GET', '/api/v1/sessions');
+    expect(body.items).toMatchObject([{ caller: 'ada', revision: '2025-06-18', client: { name: 'by-hand' } }]);
+    const path = `/api/v1/sessions/${body.items[0].id}`;
+    expect((await ask('DELETE', path)).status).toBe(204);
+    expect((await session.request('ping')).status).toBe(404);
+    await stream.end();
+    expect((await ask('DELETE', path)).status).toBe(404);
+    expect((await asUser('GET', '/api/v1/sessions')).body.items).toEqual([]);
   });
 });
 
