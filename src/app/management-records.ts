@@ -11,7 +11,6 @@ import { ProtocolError } from '../protocol/errors.js';
 import type { Document, Documents } from '../state/index.js';
 import { ApiKeyProblem, createApiKeyIn, type NewApiKey } from './api-keys.js';
 import { matcherOf } from './audit-reader.js';
-import { sessionRecords } from './mcp-records.js';
 import { PinCommands } from './pin-records.js';
 import type { Runtime } from './runtime.js';
 
@@ -259,8 +258,7 @@ export function webhookOperations({ a2a }: Runtime): Operation[] {
   ];
 }
 
-export function stateOperations({ state, replica, a2a, mcp }: Runtime): Operation[] {
-  const sessions = sessionRecords(state, replica.cluster);
+export function stateOperations({ state, a2a, mcp }: Runtime, endSession: (key: string) => Promise<void>): Operation[] {
   const read = async <T>(store: Documents<T>, { principal, query }: ApiRequest): Promise<[Document<T>[], Page]> => {
     const page = pageOf(query);
     const wanted = { after: page.after, limit: page.limit + 1 };
@@ -309,7 +307,7 @@ export function stateOperations({ state, replica, a2a, mcp }: Runtime): Operatio
         const id = params['id']!;
         const found = await state.sessions.get(id);
         if (!found || (found.principal !== principal.key && !isWholeAdmin(principal))) throw missing('session', id);
-        await sessions.remove(id);
+        await endSession(id);
         return {};
       },
     },

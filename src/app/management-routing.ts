@@ -79,8 +79,7 @@ export function routingOperations({ mcp, state, audit }: Runtime): Operation[] {
       ...common,
       method: 'DELETE',
       path: '/api/v1/routing/outcomes',
-      description:
-        'Deletes the learned outcomes of search, on all replicas: all of them, or those that match every given parameter',
+      description: 'Deletes the learned outcomes of search on all replicas: all, or those that match every parameter',
       query: { caller: only('caller'), server: only('server'), tool: only('tool, by its name at its server') },
       answer: {
         description: 'The number of forgotten outcomes',

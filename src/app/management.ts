@@ -33,6 +33,8 @@ export interface ManagementOptions {
   readonly overview: Overview;
   /** The number of open sessions at this replica. */
   readonly sessions: () => number;
+  /** Ends a stored session, at every replica. */
+  readonly endSession: (key: string) => Promise<void>;
   /** All routes, for the description; called at the first request. */
   readonly table: () => readonly Route[];
   /** Reads the configuration again, or only compares it; absent if the gateway has no file. */
@@ -69,7 +71,7 @@ export function managementRoutes(options: ManagementOptions): Route[] {
         return view ? catalog.servers.filter((server) => catalog.inView(view, server)) : [];
       },
     }),
-    ...stateOperations(runtime),
+    ...stateOperations(runtime, options.endSession),
     ...keyOperations(runtime),
     ...policyOperations(runtime),
     ...pinOperations(runtime),

@@ -88,6 +88,11 @@ export class McpEndpoints {
     return all.reduce((sum, sessions) => sum + sessions.sizeFor(caller), 0);
   }
 
+  /** Ends a stored session, at every replica. */
+  endSession(key: string): Promise<void> {
+    return this.httpSessions.end({ key }, 'The session was ended');
+  }
+
   /** The number of open streams that wait for messages. */
   get streams(): number {
     return this.modern.listens + this.httpSessions.connected + this.sseSessions.connected;

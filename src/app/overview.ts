@@ -164,7 +164,7 @@ function monitoredServer({ mcp: { catalog } }: Runtime, name: string): Monitored
   const upstream = catalog.upstream(name);
   // An agent appears in the list of agents only, although its skills are in the catalog as tools.
   if (!upstream || upstream instanceof AgentUpstream) return undefined;
-  return { kind: 'server', name, health: () => upstream.health(), offer: () => catalog.offer(name) };
+  return { kind: 'server', name, upstream, health: () => upstream.health(), offer: () => catalog.offer(name) };
 }
 
 function monitoredAgent({ a2a }: Runtime, name: string): Monitored | undefined {
@@ -174,7 +174,7 @@ function monitoredAgent({ a2a }: Runtime, name: string): Monitored | undefined {
     const skills = agent.known()?.card.skills;
     return { known: true, ...(skills && { count: skills.length }) };
   };
-  return { kind: 'agent', name, health: () => agent.health(), offer };
+  return { kind: 'agent', name, upstream: agent, health: () => agent.health(), offer };
 }
 
 /** Logs one line per change. The `event` field is stable, for programs that read the log. */

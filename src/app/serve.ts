@@ -93,7 +93,13 @@ async function serve(config: Config, options: ServeOptions, lifecycle: Lifecycle
   const tail = new TailEndpoint(telemetry.tail, reaches);
   const recording = new RecordingEndpoint(telemetry.recordings, runtime.audit, runtime.replica.cluster.self);
   const management = managementRoutes({
-    ...{ runtime, overview, sessions: () => mcp.sessions, reloader: options.reloader },
+    ...{
+      runtime,
+      overview,
+      sessions: () => mcp.sessions,
+      endSession: (key) => mcp.endSession(key),
+      reloader: options.reloader,
+    },
     table: () => routes.routes,
   });
   const routes: RouteTable = routeTable({

@@ -100,7 +100,7 @@ export class RegistryService implements UpstreamRegistry {
     bounded(meta, MOST_META, 'The data beside the settings');
     const registrations = this.of(kind);
     const settings = (before: Before): object => {
-      const given = withSecrets(kind, wanted(before), before);
+      const given = withSecrets(kind, name, wanted(before), before);
       bounded(given, MOST_SETTINGS, 'The settings');
       const checked = this.checked(kind, name, given);
       // The name is in use already, so this is another spelling of it at most.
@@ -173,7 +173,7 @@ export class RegistryService implements UpstreamRegistry {
  * Masked secrets keep their stored values, as long as all URLs stay: otherwise a caller who cannot read a secret could
  * have it sent to a URL of its own.
  */
-function withSecrets(kind: UpstreamKind, given: UpstreamSettings, { settings, source }: Before): object {
+function withSecrets(kind: UpstreamKind, name: string, given: UpstreamSettings, { settings, source }: Before): object {
   const section = SECTION[kind];
   const kept = source === 'configuration' ? escaped(settings) : settings;
   let masks = 0;
@@ -184,8 +184,8 @@ function withSecrets(kind: UpstreamKind, given: UpstreamSettings, { settings, so
       {
         severity: 'error',
         code: 'conflict',
-        key: section,
-        message: 'a URL changes, so the stored secrets are not kept',
+        key: `${section}.${name}`,
+        message: 'has another URL than before, so the stored secrets are not kept',
         fix: 'write the secrets again',
         origin: {},
       },

@@ -52,6 +52,15 @@ test('reads the argument of a command that requires one', () => {
   expect(parse('serve')).toMatchObject({ operands: [] });
 });
 
+test('a flag of the same name has a value in one command and none in another', () => {
+  const args = '{"city":"Oslo"}';
+  const called = { command: { name: 'call' }, operands: ['x'], flags: { arguments: args } };
+  expect(parse(`call x --arguments ${args}`)).toMatchObject(called);
+  expect(parse(`call --arguments ${args} x`)).toMatchObject(called);
+  const recorded = { command: { name: 'record' }, operands: ['f'], flags: { arguments: true } };
+  expect(parse('record --arguments f')).toMatchObject(recorded);
+});
+
 test('the version', () => {
   expect(parse('--version')).toEqual({ kind: 'version' });
   expect(parse('-V')).toEqual({ kind: 'version' });

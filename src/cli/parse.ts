@@ -16,19 +16,14 @@ export type Invocation =
 
 export function parseCommandLine(argv: readonly string[]): Invocation {
   const every = [...TOP_FLAGS, ...COMMANDS.flatMap((command) => command.flags)];
-  // Not strict: the parser's own messages do not suggest similar names.
-  const { tokens } = parseArgs({
-    args: [...argv],
-    options: Object.fromEntries(every.map((flag) => [flag.name, parserOption(flag)])),
-    strict: false,
-    allowPositionals: true,
-    tokens: true,
-  });
-  const words = tokens.flatMap((token) => (token.kind === 'positional' ? [token.value] : []));
+  const named = wordsOf(tokensOf(argv, every)).filter((word, at) => at > 0 || word !== 'help');
+  const given = named.length === 0 ? undefined : findCommand(named);
+  // Two commands may have a flag of the same name, with a value and without one: the flags of the command decide.
+  const tokens = tokensOf(argv, [...every, ...(given?.flags ?? [])]);
+  const words = wordsOf(tokens);
   const options = tokens.filter((token) => token.kind === 'option');
   const wantsHelp = words[0] === 'help' || options.some((option) => option.name === 'help');
   if (words[0] === 'help') words.shift();
-  const given = words.length === 0 ? undefined : findCommand(words);
 
   const allowed = given === undefined ? TOP_FLAGS : [...given.flags, ...TOP_FLAGS];
   const flags: Record<string, string | true> = {};
@@ -58,6 +53,15 @@ export function parseCommandLine(argv: readonly string[]): Invocation {
   }
   return { kind: 'run', command: given, flags, operands };
 }
+
+/** Not strict: the parser's own messages do not suggest similar names. Of flags with one name the last one counts. */
+function tokensOf(argv: readonly string[], flags: readonly Flag[]) {
+  const options = Object.fromEntries(flags.map((flag) => [flag.name, parserOption(flag)]));
+  return parseArgs({ args: [...argv], options, strict: false, allowPositionals: true, tokens: true }).tokens;
+}
+
+const wordsOf = (tokens: ReturnType<typeof tokensOf>): string[] =>
+  tokens.flatMap((token) => (token.kind === 'positional' ? [token.value] : []));
 
 function parserOption({ value, short }: Flag): { type: 'string' | 'boolean'; short?: string } {
   const type = value === undefined ? 'boolean' : 'string';

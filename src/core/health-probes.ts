@@ -64,6 +64,6 @@ export class HealthProbes {
     this.running.add(name);
     const done = (): void => void this.running.delete(name);
     const { around = (_, probe) => probe() } = this.options;
-    around(name, () => checkHealth!()).then(done, done);
+    around(name, () => checkHealth!(this.options.interval)).then(done, done);
   }
 }

@@ -6,6 +6,7 @@ class Fake implements Monitored {
   detail: string | undefined;
   cause: string | undefined;
   offered: Offer = { known: false };
+  upstream = {};
 
   constructor(
     readonly name: string,
@@ -32,6 +33,9 @@ class Fake implements Monitored {
   }
 }
 
+/** The time of day at which the monotonic clock is 0. */
+const MIDNIGHT = 1_900_000_000_000;
+
 let now: number;
 let upstreams: Fake[];
 let monitor: UpstreamMonitor;
@@ -39,7 +43,7 @@ let changes: StateChange[];
 beforeEach(() => {
   now = 1_000;
   upstreams = [new Fake('weather'), new Fake('files')];
-  monitor = new UpstreamMonitor({ upstreams: () => upstreams, now: () => now });
+  monitor = new UpstreamMonitor({ upstreams: () => upstreams, now: () => now, wall: () => MIDNIGHT + now });
   changes = [];
   monitor.onChange((change) => changes.push(change));
   monitor.sample();
@@ -58,7 +62,9 @@ test('the state of one upstream is read without the others, and a change of it i
   const others = vi.spyOn(upstreams[1]!, 'health');
   upstreams[0]!.up(3);
   now += 20;
-  expect(monitor.stateOf(upstreams[0]!)).toEqual({ kind: 'server', name: 'weather', state: 'up', count: 3, took: 20 });
+  expect(monitor.stateOf(upstreams[0]!)).toEqual({
+    ...{ kind: 'server', name: 'weather', state: 'up', since: MIDNIGHT + 1_020, count: 3, took: 20 },
+  });
   expect(others).not.toHaveBeenCalled();
   after(30);
   expect(changes.map(({ name, state }) => [name, state])).toEqual([['weather', 'up']]);
@@ -70,8 +76,8 @@ test('the state of one upstream is read without the others, and a change of it i
 
 test('a server is "starting" until it has answered and its tools are known', () => {
   expect(monitor.states()).toEqual([
-    { kind: 'server', name: 'weather', state: 'starting' },
-    { kind: 'server', name: 'files', state: 'starting' },
+    { kind: 'server', name: 'weather', state: 'starting', since: MIDNIGHT + 1_000 },
+    { kind: 'server', name: 'files', state: 'starting', since: MIDNIGHT + 1_000 },
   ]);
   upstreams[0]!.status = 'up';
   after(100);
@@ -83,6 +89,7 @@ test('a server is "starting" until it has answered and its tools are known', () 
       kind: 'server',
       name: 'weather',
       state: 'up',
+      since: MIDNIGHT + 1_200,
       count: 3,
       took: 200,
       before: 'starting',
@@ -127,6 +134,7 @@ test('a server whose list cannot be read is up, with the problem', () => {
     kind: 'server',
     name: 'weather',
     state: 'up',
+    since: MIDNIGHT + 1_010,
     took: 10,
     problem: 'its tools/list failed',
   });
@@ -149,6 +157,31 @@ test('a server that is added later is reported, and one that is removed is dropp
   after(25);
   expect(changes).toEqual([expect.objectContaining({ name: 'late', state: 'up', took: 25 })]);
   expect(monitor.states()).toHaveLength(1);
+});
+
+test('a state has the time of its beginning, which later samples do not move', () => {
+  upstreams[0]!.down('connection refused');
+  after(100);
+  after(5_000);
+  expect(monitor.states()[0]).toMatchObject({ state: 'down', since: MIDNIGHT + 1_100 });
+  upstreams[0]!.up(3);
+  after(900);
+  expect(monitor.states()[0]).toMatchObject({ state: 'up', since: MIDNIGHT + 7_000 });
+});
+
+test('a server with changed settings is "starting": the state of the earlier one says nothing about it', () => {
+  upstreams[0]!.down('connection refused');
+  after(60_000);
+  upstreams = [new Fake('weather'), upstreams[1]!];
+  after(500);
+  expect(monitor.states()[0]).toEqual({
+    ...{ kind: 'server', name: 'weather', state: 'starting', since: MIDNIGHT + 61_500 },
+  });
+  upstreams[0]!.up(2);
+  after(40);
+  expect(changes.slice(1)).toEqual([
+    expect.objectContaining({ state: 'up', before: 'starting', recovered: false, took: 40, age: 40 }),
+  ]);
 });
 
 test('operators read the cause, which callers do not', () => {

@@ -4,6 +4,8 @@ import type { ReplicaHealth, UpstreamStatus } from './upstream.js';
 export interface Monitored {
   readonly kind: 'server' | 'agent';
   readonly name: string;
+  /** The server or agent itself. After a change of its settings this is another object, whose state is not known yet. */
+  readonly upstream: object;
   health(): {
     readonly status: UpstreamStatus;
     readonly detail?: string;
@@ -29,6 +31,8 @@ export interface UpstreamState {
   readonly kind: Monitored['kind'];
   readonly name: string;
   readonly state: MonitorState;
+  /** The time of the change to this state, in milliseconds since 1970. */
+  readonly since: number;
   /** The number of tools of a server, or of skills of an agent. */
   readonly count?: number;
   /** From the start to the first answer or the first failure, in milliseconds. */
@@ -67,7 +71,10 @@ export interface UpstreamMonitorOptions {
   readonly upstreams: () => readonly Monitored[];
   /** The start time of the upstreams that exist at the first sample; by default the time of construction. */
   readonly began?: number;
+  /** Measures durations. */
   readonly now?: () => number;
+  /** The time of day, in milliseconds since 1970. */
+  readonly wall?: () => number;
 }
 
 /** Sampling intervals: short while an upstream starts, then long enough to cost nothing. */
@@ -77,6 +84,7 @@ const INTERVAL = 500;
 const STARTING_LIMIT = 30_000;
 
 interface Entry {
+  readonly upstream: object;
   state: UpstreamState;
   since: number;
   readonly first: number;
@@ -92,6 +100,7 @@ export class UpstreamMonitor {
   private readonly listeners = new Set<(change: StateChange) => void>();
   private readonly waiting = new Set<() => void>();
   private readonly now: () => number;
+  private readonly wall: () => number;
   private readonly began: number;
   private timer: NodeJS.Timeout | undefined;
   private looked = false;
@@ -99,6 +108,7 @@ export class UpstreamMonitor {
 
   constructor(private readonly options: UpstreamMonitorOptions) {
     this.now = options.now ?? (() => performance.now());
+    this.wall = options.wall ?? Date.now;
     this.began = options.began ?? this.now();
   }
 
@@ -161,17 +171,19 @@ export class UpstreamMonitor {
   }
 
   private look(upstream: Monitored, now: number, changes: StateChange[]): Entry {
-    const before = this.entries.get(keyOf(upstream));
+    const known = this.entries.get(keyOf(upstream));
+    const before = known?.upstream === upstream.upstream ? known : undefined;
     const first = before?.first ?? (this.looked ? now : this.began);
-    const state = stateOf(upstream, before?.state, now - first);
-    const changed = state.state !== (before?.state.state ?? 'starting');
+    const found = stateOf(upstream, before?.state, now - first);
+    const changed = found.state !== (before?.state.state ?? 'starting');
+    const state = { ...found, since: changed || !before ? this.wall() : before.state.since };
     const recovered = before?.everUp ?? false;
     if (changed) {
       const lasted = now - (before?.since ?? first);
       changes.push({ ...state, before: before?.state.state ?? 'starting', lasted, age: now - first, recovered });
     }
     return {
-      ...{ state, first, everUp: recovered || state.state === 'up' },
+      ...{ upstream: upstream.upstream, state, first, everUp: recovered || state.state === 'up' },
       since: changed ? now : (before?.since ?? first),
     };
   }
@@ -193,7 +205,7 @@ export class UpstreamMonitor {
 
 const keyOf = ({ kind, name }: Monitored): string => `${kind} ${name}`;
 
-function stateOf(upstream: Monitored, before: UpstreamState | undefined, age: number): UpstreamState {
+function stateOf(upstream: Monitored, before: UpstreamState | undefined, age: number): Omit<UpstreamState, 'since'> {
   const { kind, name } = upstream;
   const { status, detail, cause, warning, replicas } = upstream.health();
   const { known, count, problem } = upstream.offer();

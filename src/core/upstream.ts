@@ -195,8 +195,9 @@ export interface Upstream {
   /**
    * Finds out whether the server answers, without a session and without the credential of a user. Never fails; `health`
    * has the result. Absent or without effect where the state is known otherwise: the state of a process, for example.
+   * `interval` is the time between two checks in milliseconds: a server that answered within it need not be asked.
    */
-  checkHealth?: (() => Promise<void>) | undefined;
+  checkHealth?: ((interval?: number) => Promise<void>) | undefined;
   /** The latest output of the server's process; undefined if the server is not a process. */
   output?(): Promise<ServerOutput> | undefined;
   /** The revision of requests for this caller, if known. */

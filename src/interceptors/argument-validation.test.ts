@@ -41,6 +41,45 @@ describe('S1-25: an input schema', () => {
     expect(pointers(PLACE, args)).toEqual(expected);
   });
 
+  test.each<[string, JsonObject, unknown, unknown]>([
+    ['type', { type: 'boolean' }, true, 'true'],
+    ['type, of several', { type: ['string', 'null'] }, null, 1],
+    ['enum', { enum: ['a', 1] }, 1, 'b'],
+    ['const', { const: { a: [1] } }, { a: [1] }, { a: [2] }],
+    ['minimum', { minimum: 2 }, 2, 1.9],
+    ['maximum', { maximum: 2 }, 2, 2.1],
+    ['exclusiveMinimum', { exclusiveMinimum: 2 }, 2.1, 2],
+    ['exclusiveMaximum', { exclusiveMaximum: 2 }, 1.9, 2],
+    ['multipleOf', { multipleOf: 5 }, 10, 12],
+    ['minLength', { minLength: 2 }, '漢字', 'x'],
+    ['maxLength', { maxLength: 2 }, '🎈🎈', 'xyz'],
+    ['pattern', { pattern: '^a+$' }, 'aa', 'ab'],
+    ['minItems', { minItems: 1 }, [0], []],
+    ['maxItems', { maxItems: 1 }, [0], [0, 0]],
+    ['uniqueItems', { uniqueItems: true }, [1, '1'], [1, 1]],
+    ['items', { items: { type: 'string' } }, ['a'], ['a', 1]],
+    ['prefixItems', { prefixItems: [{ type: 'string' }] }, ['a', 1], [1]],
+    ['contains', { contains: { const: 7 } }, [1, 7], [1]],
+    ['required', { required: ['b'] }, { b: 1 }, {}],
+    ['minProperties', { minProperties: 1 }, { b: 1 }, {}],
+    ['maxProperties', { maxProperties: 1 }, { b: 1 }, { b: 1, c: 1 }],
+    ['additionalProperties', { properties: { b: {} }, additionalProperties: false }, { b: 1 }, { c: 1 }],
+    ['propertyNames', { propertyNames: { maxLength: 1 } }, { b: 1 }, { bb: 1 }],
+    ['dependentRequired', { dependentRequired: { b: ['c'] } }, { b: 1, c: 1 }, { b: 1 }],
+    ['allOf', { allOf: [{ minimum: 1 }, { maximum: 3 }] }, 2, 4],
+    ['anyOf', { anyOf: [{ type: 'string' }, { minimum: 3 }] }, 3, 2],
+    ['oneOf', { oneOf: [{ type: 'string' }, { type: 'number' }] }, 'x', true],
+    ['oneOf, that two match', { oneOf: [{ minimum: 1 }, { maximum: 3 }] }, 0, 2],
+    ['not', { not: { type: 'string' } }, 1, 'x'],
+    ['if, else', { if: { type: 'string' }, else: { minimum: 2 } }, 'a', 1],
+    ['if, then', JSON.parse('{"if":{"type":"string"},"then":{"minLength":2}}'), 'ab', 'a'],
+    ['$ref', { $ref: '#/$defs/one' }, 1, 2],
+  ])('accepts one value by %s, and refuses another', (_, schema, right, wrong) => {
+    const whole = { type: 'object', properties: { a: schema }, $defs: { one: { const: 1 } } } as JsonObject;
+    expect(problems(whole, { a: right } as JsonObject)).toEqual([]);
+    expect(pointers(whole, { a: wrong } as JsonObject)?.[0]).toMatch(/^\/a/);
+  });
+
   test('names one problem for alternatives, and the pattern of a text', () => {
     const schema = { properties: { a: { anyOf: [{ type: 'string' }, { type: 'number' }] } } };
     expect(problems(schema, { a: [] })).toEqual([{ pointer: '/a', message: expect.stringContaining('any') }]);

@@ -17,6 +17,6 @@ test.each([
   [{ outputSchema }, { score: null }],
   [{ result: { structuredContent: {} } }, { score: null }],
   [{ outputSchema: { type: {} as string }, result: { structuredContent: {} } }, { score: expect.toBeOneOf([0, null]) }],
-])('%j scores %j', (call, expected) => {
+])('S1-02: %j scores %j', (call, expected) => {
   expect(evaluate(call)).toMatchObject(expected);
 });

@@ -1,5 +1,5 @@
 /** Walks the route table of a running gateway: the rules of the table hold for every entry. */
-import { mkdtemp, rm } from 'node:fs/promises';
+import { mkdtemp, readFile, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
@@ -193,6 +193,33 @@ describe('every route', () => {
       expect([path, reply.status, reply.headers['allow']]).toEqual([path, 200, allowOf(routes)]);
       expect([path, reply.headers['access-control-allow-methods']]).toEqual([path, methods]);
     }
+  });
+});
+
+describe('the documents', () => {
+  const read = (name: string): Promise<string> => readFile(new URL(`../../${name}`, import.meta.url), 'utf8');
+
+  it.each(['README.md', 'docs/management.md', 'docs/rest.md', 'docs/views.md'])(
+    '%s names only paths that are served',
+    async (document) => {
+      const patterns = gateway.routes.map(
+        ({ path }) => new RegExp(`^${path.replace(/\{\w+\*\}/g, '.+').replace(/\{\w+\}/g, '[^/]+')}$`),
+      );
+      const named = [...(await read(document)).matchAll(/`(?:[A-Z]+ )?(\/[^\s`?]*)[^`]*`/g)].map(([, path]) => path!);
+      expect(named.length).toBeGreaterThan(2);
+      // `/api/v1` and `/mcp-rest` stand for all paths below them.
+      const served = (path: string): boolean =>
+        patterns.some((pattern) => pattern.test(path)) ||
+        gateway.routes.some((each) => each.path.startsWith(`${path}/`));
+      expect(named.filter((path) => !served(path))).toEqual([]);
+    },
+  );
+
+  it('docs/management.md names every resource of the management API', async () => {
+    const table = (await read('docs/management.md')).match(/^\| .* \|$/gm)!.slice(2);
+    const named = table.flatMap((row) => [...row.split('|')[2]!.matchAll(/`([\w-]+)/g)].map(([, name]) => name!));
+    const resources = gateway.routes.flatMap(({ path }) => /^\/api\/v1\/([\w-]+)/.exec(path)?.[1] ?? []);
+    expect([...new Set(resources)].filter((name) => !named.includes(name))).toEqual([]);
   });
 });
 

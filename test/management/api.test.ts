@@ -11,6 +11,7 @@ import { startServe } from '../../src/app/serve.js';
 import { configFrom } from '../../src/config/load.js';
 import { SILENT } from '../../src/telemetry/log.js';
 import { type EchoServer, startEcho } from '../input/support/echo.js';
+import { Session } from '../input/support/speak.js';
 import { eventually } from '../support/eventually.js';
 
 const USER = 'user-0123456789abcdef0123456789abcdef';
@@ -40,6 +41,7 @@ const start = (): Promise<RunningGateway> =>
           ],
         },
         views: { open: { servers: ['echo'] }, inner: { servers: ['hidden'] } },
+        mcp: { rawProxy: true },
         egress: { allowPrivate: true },
         timeouts: { drain: '1s' },
         auth: {
@@ -96,6 +98,12 @@ async function ask(
   const text = await reply.text();
   return { status: reply.status, headers: reply.headers, body: text === '' ? undefined : JSON.parse(text) };
 }
+/** The parts of an operation in the OpenAPI document that the tests read. */
+interface Described {
+  readonly operationId: string;
+  readonly tags: readonly string[];
+  readonly parameters?: readonly { readonly name: string; readonly in: string }[];
+}
 const asUser = (method: string, path: string, body?: unknown): Promise<Reply> => ask(method, path, body, {}, USER);
 const tag = ({ headers }: Reply): string => headers.get('etag')!;
 
@@ -109,7 +117,37 @@ describe('the description of the API', () => {
       ([path, methods]) =>
         Object.entries(methods).map(([method, each]) => `${method.toUpperCase()} ${path} ${each['x-parley-access']}`),
     );
-    expect(listed.sort()).toEqual(a.routes.map(({ method, path, access }) => `${method} ${path} ${access}`).sort());
+    const served = a.routes.map(({ method, path, access }) => `${method} ${path.replace('*}', '}')} ${access}`);
+    expect(listed.sort()).toEqual(served.sort());
+  });
+
+  it('S2-34: names each operation once, and declares every parameter of a path', async () => {
+    const { body } = await ask('GET', '/openapi.json', undefined, {}, '');
+    const operations = Object.entries(body.paths as Record<string, Record<string, Described>>).flatMap(
+      ([path, methods]) => Object.values(methods).map((operation) => ({ path, ...operation })),
+    );
+    const ids = operations.map(({ operationId }) => operationId);
+    expect(ids.filter((id, at) => ids.indexOf(id) !== at)).toEqual([]);
+    for (const { path, parameters = [] } of operations) {
+      const declared = parameters.flatMap(({ name, in: place }) => (place === 'path' ? [name] : []));
+      expect([path, declared]).toEqual([path, [...path.matchAll(/\{([^}]*)\}/g)].map(([, name]) => name)]);
+    }
+    expect(operations.filter(({ path }) => path.startsWith('/mcp-proxy/')).length).toBeGreaterThan(0);
+  });
+
+  it('groups routes by what they are for', async () => {
+    const { body } = await ask('GET', '/openapi.json', undefined, {}, '');
+    const tagsOf = (path: string): string[] =>
+      Object.values(body.paths[path] as Record<string, Described>).flatMap(({ tags }) => tags);
+    expect(
+      new Set(['/mcp-rest/tools/call', '/v1/mcp/server', '/mcp-proxy/{id}', '/v1/agents'].flatMap(tagsOf)),
+    ).toEqual(new Set(['REST']));
+    expect([tagsOf('/metrics'), tagsOf('/mcp')[0], tagsOf('/a2a/{agent}'), tagsOf('/api/v1/tail')]).toEqual([
+      ['Operation'],
+      'MCP',
+      ['A2A'],
+      ['Calls'],
+    ]);
   });
 
   it('has schemas for every route of the management API, and none of them is public', () => {
@@ -147,7 +185,7 @@ describe('access', () => {
 
   it('S3: shows a user only what it may use, without settings, and answers for the rest as for nothing', async () => {
     const { body } = await asUser('GET', '/api/v1/servers');
-    expect(body.items).toEqual([{ name: 'echo', status: 'up', count: expect.any(Number) }]);
+    expect(body.items).toEqual([{ name: 'echo', status: 'up', since: expect.any(Number), count: expect.any(Number) }]);
     const [hidden, absent] = await Promise.all(
       ['hidden', 'absent'].map((name) => asUser('GET', `/api/v1/servers/${name}`)),
     );
@@ -231,6 +269,24 @@ describe('servers', () => {
     expect((await ask('DELETE', '/api/v1/agents/helper', undefined, { 'if-match': '*' })).status).toBe(204);
   });
 
+  it('S0-55: show since when they are down, and begin anew after a change of their settings', async () => {
+    const path = '/api/v1/servers/moved';
+    const is = (status: string) =>
+      eventually(
+        () => ask('GET', path),
+        ({ body }) => body.status === status,
+      );
+    const began = Date.now();
+    await ask('PUT', path, PLACE);
+    const { body } = await is('down');
+    expect(body).toMatchObject({ problem: expect.stringContaining('cannot be reached'), since: expect.any(Number) });
+    expect(body.since).toBeGreaterThanOrEqual(began);
+    const changed = await ask('PUT', path, { url: echo.url }, { 'if-match': '*' });
+    expect(changed.body).not.toHaveProperty('problem');
+    expect((await is('up')).body.since).toBeGreaterThanOrEqual(body.since);
+    await ask('DELETE', path, undefined, { 'if-match': '*' });
+  });
+
   it.each([
     ['not JSON', '{', 400],
     ['no settings', { name: 'x' }, 422],
@@ -267,6 +323,22 @@ describe('servers', () => {
       expect([query, (await ask('GET', `/api/v1/servers?${query}`)).status]).toEqual([query, 400]);
     for (const name of ['p1', 'p2', 'p3'])
       await ask('DELETE', `/api/v1/servers/${name}`, undefined, { 'if-match': '*' });
+  });
+});
+
+describe('sessions', () => {
+  it('end at once, with their streams, when an administrator ends them', async () => {
+    const own = { authorization: `Bearer ${USER}` };
+    const session = await Session.open(`${a.url}/mcp`, '2025-06-18', own);
+    const stream = await session.listen();
+    const { body } = await asUser('GET', '/api/v1/sessions');
+    expect(body.items).toMatchObject([{ caller: 'ada', revision: '2025-06-18', client: { name: 'by-hand' } }]);
+    const path = `/api/v1/sessions/${body.items[0].id}`;
+    expect((await ask('DELETE', path)).status).toBe(204);
+    expect((await session.request('ping')).status).toBe(404);
+    await stream.end();
+    expect((await ask('DELETE', path)).status).toBe(404);
+    expect((await asUser('GET', '/api/v1/sessions')).body.items).toEqual([]);
   });
 });
 

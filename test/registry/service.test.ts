@@ -158,7 +158,7 @@ describe('the registry', () => {
     // Otherwise a caller that cannot read the secret could send it to a server of its own.
     const elsewhere = { by: BY, settings: { ...settings, url: 'http://127.0.0.1:10/' } };
     expect((await failure(registry.replace('server', 'keyed', elsewhere))).message).toContain(
-      'write the secrets again',
+      'servers.keyed has another URL than before, so the stored secrets are not kept (write the secrets again)',
     );
     const foreign = { by: BY, settings: { ...PLACE, headers: { 'X-Other': MASK } } };
     expect((await failure(registry.replace('server', 'keyed', foreign))).message).toContain('is the mask of a secret');

@@ -1,4 +1,5 @@
 /** The routes of LiteLLM and RouteIQ that read about servers and agents. */
+import { fileURLToPath } from 'node:url';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { ADA, BOB, type RestWorld, rest, startRestWorld } from './world.js';
 
@@ -182,10 +183,27 @@ test('S0-55: the health of an unused server has the latency that a probe measure
       open: expect.any(Number),
       broken: null,
     });
+    const row = await rest(probing, '/v1/mcp/server/open', { token: ADA });
+    expect(Date.parse(row.body.last_health_check)).toBeGreaterThan(0);
   } finally {
     await probing.close();
   }
 }, 45_000);
+
+test('S0-55: a program that answers is healthy without an error, and a registry leads clients to it over HTTP', async () => {
+  const args = [fileURLToPath(new URL('../../examples/units.mjs', import.meta.url))];
+  const own = await startRestWorld({ servers: { program: { command: process.execPath, args } }, agents: {} });
+  try {
+    const { body } = await rest(own, '/v1/mcp/server/health?server_ids=Program', { token: ADA });
+    expect(body).toEqual([{ server_id: 'program', status: 'healthy', health_check_error: null }]);
+    const row = await rest(own, '/v1/mcp/server/program', { token: ADA });
+    expect(row.body).toMatchObject({ transport: 'stdio', last_health_check: null, health_check_error: null });
+    const registry = await rest(own, '/v1/llmrouter/mcp/registry.json', { token: ADA });
+    expect(registry.body.servers).toMatchObject([{ id: 'program', transport: 'streamable_http' }]);
+  } finally {
+    await own.close();
+  }
+});
 
 describe('S1-37: /v1/agents', () => {
   test('lists the agents that the caller may use, with cards that lead to the gateway', async () => {

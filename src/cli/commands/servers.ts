@@ -1,4 +1,4 @@
-import { columns, paint, plural, type Style } from '../../telemetry/style.js';
+import { columns, duration, paint, plural, type Style } from '../../telemetry/style.js';
 import type { Command, CommandLine } from '../command.js';
 import { gatewayAddress, requestJson } from '../gateway-api.js';
 import { firstLine, GATEWAY_FLAGS, listAll, printJson } from '../gateway-output.js';
@@ -7,7 +7,8 @@ export const SERVERS: Command = {
   name: 'servers',
   summary: 'List the servers of the running gateway with their states.',
   details:
-    'Lists the servers that the token may see: the name, the state, the number of tools, and the reason of a failure.\n' +
+    'Lists the servers that the token may see: the name, the state, the number of tools, and the reason of a failure\n' +
+    'with its duration. ' +
     'Administrators also see each of the replicas of a server.',
   flags: GATEWAY_FLAGS,
   examples: ['parley servers', 'parley servers --json'],
@@ -28,12 +29,16 @@ async function servers(line: CommandLine): Promise<number> {
   else
     io.stdout(
       `${columns(
-        items.flatMap(({ name, status, count, problem, enabled, replicas }): [string, string][] => {
+        items.flatMap(({ name, status, since, count, problem, enabled, replicas }): [string, string][] => {
           const state = enabled === false ? 'off' : String(status ?? 'unknown');
+          const away = state === 'down' && typeof since === 'number' ? `  for ${lasting(since)}` : '';
           const tools = typeof count === 'number' ? `  ${plural(count, 'tool')}` : '';
           const why = problem === undefined ? '' : `  ${firstLine(String(problem))}`;
           return [
-            [firstLine(String(name)), `${paint(io.style, COLORS[state] ?? 'yellow', state.padEnd(7))}${tools}${why}`],
+            [
+              firstLine(String(name)),
+              `${paint(io.style, COLORS[state] ?? 'yellow', state.padEnd(7))}${away}${tools}${why}`,
+            ],
             ...replicaRows(replicas, io.style),
           ];
         }),
@@ -41,6 +46,9 @@ async function servers(line: CommandLine): Promise<number> {
     );
   return 0;
 }
+
+/** The clocks of the gateway and of this machine may differ. */
+const lasting = (since: number): string => duration(Math.max(0, Date.now() - since));
 
 /** One row for each equivalent server. Administrators get them. */
 function replicaRows(replicas: unknown, style: Style): [string, string][] {

@@ -1,3 +1,4 @@
+import path from 'node:path';
 import { plainName } from '../imports.js';
 import { type FieldNote, type ImportedEntry, isMap, type JsonMap, listOf, mapOf, Notes, textOf } from './entries.js';
 
@@ -22,16 +23,23 @@ const POLICIES: Readonly<Record<string, string>> = {
   tls: 'write tls: { cert, key }',
 };
 
+/** The entries and notes of the whole file, and the folder at which relative paths start. */
+interface Reading {
+  readonly entries: ImportedEntry[];
+  readonly others: Notes;
+  readonly folder: string;
+}
+
 /** Reads `binds` with their listeners, routes and backends, and the short form `mcp.targets`. */
-export function importAgentgateway(root: JsonMap): { entries: ImportedEntry[]; notes: FieldNote[] } {
-  const entries: ImportedEntry[] = [];
-  const others = new Notes();
+export function importAgentgateway(root: JsonMap, folder: string): { entries: ImportedEntry[]; notes: FieldNote[] } {
+  const reading: Reading = { entries: [], others: new Notes(), folder };
+  const { entries, others } = reading;
   for (const key of Object.keys(root)) {
     if (key === 'binds' || key === 'mcp') continue;
     others.add(key, POLICIES[key] === undefined ? 'unsupported' : 'manual', POLICIES[key]);
   }
   const short = mapOf(root['mcp']);
-  readTargets(short, 'mcp', entries, others);
+  readTargets(short, 'mcp', reading);
   policyNotes(short, 'mcp', others);
   if (short['port'] !== undefined) others.add('mcp.port', 'manual', `write listen: ${textOf(short['port'])}`);
   for (const [b, bind] of listOf(root['binds']).entries()) {
@@ -41,13 +49,14 @@ export function importAgentgateway(root: JsonMap): { entries: ImportedEntry[]; n
     for (const [l, listener] of listOf(mapOf(bind)['listeners']).entries()) {
       policyNotes(mapOf(listener), `${at}.listeners[${l}]`, others);
       for (const [r, route] of listOf(mapOf(listener)['routes']).entries())
-        readRoute(mapOf(route), `${at}.listeners[${l}].routes[${r}]`, entries, others);
+        readRoute(mapOf(route), `${at}.listeners[${l}].routes[${r}]`, reading);
     }
   }
   return { entries, notes: others.all };
 }
 
-function readRoute(route: JsonMap, at: string, entries: ImportedEntry[], others: Notes): void {
+function readRoute(route: JsonMap, at: string, reading: Reading): void {
+  const { entries, others } = reading;
   policyNotes(route, at, others);
   for (const key of ['matches', 'hostnames'])
     if (route[key] !== undefined)
@@ -56,7 +65,7 @@ function readRoute(route: JsonMap, at: string, entries: ImportedEntry[], others:
   for (const [i, backend] of listOf(route['backends']).entries()) {
     const where = `${at}.backends[${i}]`;
     const target = mapOf(backend);
-    if (isMap(target['mcp'])) readTargets(target['mcp'], `${where}.mcp`, entries, others);
+    if (isMap(target['mcp'])) readTargets(target['mcp'], `${where}.mcp`, reading);
     else if (agents && target['host'] !== undefined) entries.push(agentOf(target, where, route));
     else others.add(where, 'unsupported', 'it is neither an MCP server nor an A2A agent');
   }
@@ -81,7 +90,8 @@ function policyNotes(part: JsonMap, at: string, notes: Notes): void {
   }
 }
 
-function readTargets(mcp: JsonMap, at: string, entries: ImportedEntry[], others: Notes): void {
+function readTargets(mcp: JsonMap, at: string, reading: Reading): void {
+  const { entries, others } = reading;
   for (const key of Object.keys(mcp))
     if (!['targets', 'port', 'policies'].includes(key))
       others.add(
@@ -90,12 +100,12 @@ function readTargets(mcp: JsonMap, at: string, entries: ImportedEntry[], others:
         key === 'statefulMode' ? 'sessions are kept as each client needs them' : undefined,
       );
   for (const [i, target] of listOf(mcp['targets']).entries()) {
-    const entry = targetOf(mapOf(target), `${at}.targets[${i}]`, others);
+    const entry = targetOf(mapOf(target), `${at}.targets[${i}]`, reading);
     if (entry) entries.push(entry);
   }
 }
 
-function targetOf(target: JsonMap, at: string, others: Notes): ImportedEntry | undefined {
+function targetOf(target: JsonMap, at: string, { others, folder }: Reading): ImportedEntry | undefined {
   const notes = new Notes();
   const given = textOf(target['name']) ?? `server-${at.replace(/\D+/g, '-').replace(/^-|-$/g, '')}`;
   const name = plainName(given);
@@ -106,7 +116,7 @@ function targetOf(target: JsonMap, at: string, others: Notes): ImportedEntry | u
     if (key === 'name') continue;
     if (key === 'stdio') program(mapOf(value), where, settings, notes);
     else if (key === 'mcp' || key === 'sse') remote(key, mapOf(value), where, settings, notes);
-    else if (key === 'openapi') notes.add(where, 'unsupported', 'an OpenAPI document is not an MCP server');
+    else if (key === 'openapi') httpApi(mapOf(value), where, settings, notes, folder);
     else if (key === 'policies') policyNotes(target, at, notes);
     else notes.add(where, 'unsupported');
   }
@@ -127,21 +137,49 @@ function program(stdio: JsonMap, at: string, settings: JsonMap, notes: Notes): v
 }
 
 function remote(kind: 'mcp' | 'sse', backend: JsonMap, at: string, settings: JsonMap, notes: Notes): void {
-  const [host, port, rest] = ['host', 'port', 'path'].map((key) => textOf(backend[key]));
-  if (host === undefined) {
+  const url = addressOf(backend);
+  if (url === undefined) {
     notes.add(at, 'unsupported', 'it names no host');
     return;
   }
-  settings['url'] =
-    port === undefined
-      ? urlOf(host)
-      : `${urlOf(host)}:${port}${rest?.startsWith('/') === false ? '/' : ''}${rest ?? ''}`;
+  settings['url'] = url;
+  addressNotes(backend, at, notes);
+  settings['transport'] = kind === 'sse' ? 'sse' : 'http';
+  if (kind === 'sse') notes.add(at, 'approximate', 'HTTP+SSE is deprecated; use transport: http if the server has it');
+}
+
+/** An HTTP API with an OpenAPI document, which is in a file, at a URL, or inline. */
+function httpApi(api: JsonMap, at: string, settings: JsonMap, notes: Notes, folder: string): void {
+  const { schema, ...backend } = api;
+  const [file, fetched] = ['file', 'url'].map((key) => textOf(mapOf(schema)[key]));
+  if (file !== undefined) {
+    settings['openapi'] = path.resolve(folder, file);
+    if (path.isAbsolute(file)) notes.add(`${at}.schema.file`, 'exact', 'becomes openapi');
+    else notes.add(`${at}.schema.file`, 'approximate', 'becomes openapi, a path from the folder of this file');
+  } else if (fetched !== undefined) {
+    settings['openapi'] = fetched;
+    notes.add(`${at}.schema.url`, 'exact', 'becomes openapi');
+  } else {
+    notes.add(`${at}.schema`, 'manual', 'write the document to a file, and its path to openapi');
+    return;
+  }
+  const url = addressOf(backend);
+  if (url !== undefined) settings['url'] = url;
+  addressNotes(backend, at, notes);
+}
+
+function addressOf(backend: JsonMap): string | undefined {
+  const [host, port, rest = ''] = ['host', 'port', 'path'].map((key) => textOf(backend[key]));
+  if (host === undefined) return undefined;
+  const origin = port === undefined ? urlOf(host) : `${urlOf(host)}:${port}`;
+  return rest === '' || rest.startsWith('/') ? `${origin}${rest}` : `${origin}/${rest}`;
+}
+
+function addressNotes(backend: JsonMap, at: string, notes: Notes): void {
   for (const key of Object.keys(backend))
     notes.add(
       `${at}.${key}`,
       ['host', 'port', 'path'].includes(key) ? 'exact' : 'unsupported',
       key === 'host' ? 'becomes url' : undefined,
     );
-  settings['transport'] = kind === 'sse' ? 'sse' : 'http';
-  if (kind === 'sse') notes.add(at, 'approximate', 'HTTP+SSE is deprecated; use transport: http if the server has it');
 }

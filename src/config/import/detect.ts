@@ -65,7 +65,8 @@ function read(root: JsonMap, file: string): Imported | undefined {
       notes: [],
     };
   }
-  if (isAgentgateway(root)) return { format: 'agentgateway', ...importAgentgateway(root) };
+  if (isAgentgateway(root))
+    return { format: 'agentgateway', ...importAgentgateway(root, path.dirname(path.resolve(file))) };
   if (isServerJson(root)) return { format: 'server-json', entries: importServerJson(root), notes: [] };
   if (isDockerCatalog(root)) return { format: 'docker', entries: importDockerCatalog(root), notes: [] };
   if (isMap(root['servers'])) {

@@ -146,6 +146,7 @@ describe('formats', () => {
       everything: { command: 'npx', args: ['-y', '@example/everything'], env: { MODE: 'safe' } },
       modern: { url: 'https://modern.example.com/mcp', transport: 'http' },
       old: { url: 'http://old.internal:8000/sse', transport: 'sse' },
+      petstore: { openapi: path.join(FOLDER, 'petstore.json'), url: 'https://petstore.example.com' },
       helper: { url: 'http://localhost:9999' },
     });
     expect(entries.find(({ name }) => name === 'helper')?.section).toBe('agents');
@@ -155,8 +156,25 @@ describe('formats', () => {
       [`${route}.policies.cors`]: 'manual',
       [`${route}.policies.mcpAuthorization`]: 'manual',
       [`${route}.backends[0].mcp.targets[0].stdio.cmd`]: 'exact',
-      [`${route}.backends[0].mcp.targets[3].openapi`]: 'unsupported',
+      [`${route}.backends[0].mcp.targets[3].openapi.schema.file`]: 'approximate',
+      [`${route}.backends[0].mcp.targets[3].openapi.host`]: 'exact',
     });
+  });
+
+  test('agentgateway: an OpenAPI document at a URL stays there, and one within the file needs a file of its own', () => {
+    const targets = [
+      { name: 'below', mcp: { host: 'c.example', path: 'mcp' } },
+      { name: 'fetched', openapi: { schema: { url: 'https://a.example/o.json' }, host: 'a.example', port: 8443 } },
+      { name: 'inline', openapi: { schema: '{}', host: 'b.example' } },
+    ];
+    const { entries, notes } = importText(JSON.stringify({ mcp: { targets } }), path.join(FOLDER, 'config.json'));
+    expect(entries.map(({ settings }) => settings)).toEqual([
+      { url: 'http://c.example/mcp', transport: 'http' },
+      { openapi: 'https://a.example/o.json', url: 'http://a.example:8443' },
+    ]);
+    expect(notes).toContainEqual(
+      expect.objectContaining({ field: 'mcp.targets[2].openapi.schema', verdict: 'manual' }),
+    );
   });
 
   test('S1-81: a catalogue of Docker: containers become docker run, remote servers become url', () => {

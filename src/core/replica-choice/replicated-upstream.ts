@@ -394,8 +394,8 @@ export class ReplicatedUpstream implements Upstream {
     };
   }
 
-  readonly checkHealth = async (): Promise<void> => {
-    await Promise.all(this.replicas.map(({ upstream }) => upstream.checkHealth?.()));
+  readonly checkHealth = async (interval?: number): Promise<void> => {
+    await Promise.all(this.replicas.map(({ upstream }) => upstream.checkHealth?.(interval)));
     for (const replica of this.replicas) if (isDown(replica)) this.unreached(replica);
     this.lead();
     if (!this.personal) await this.comparison.refresh();

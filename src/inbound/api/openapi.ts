@@ -7,8 +7,9 @@ type Described = Pick<Route, 'method' | 'path' | 'access' | 'description' | 'api
 export function openApiOf(routes: readonly Described[], version: string): Record<string, unknown> {
   const paths: Record<string, Record<string, unknown>> = {};
   for (const route of routes) {
-    paths[route.path] ??= {};
-    paths[route.path]![route.method.toLowerCase()] = operationOf(route);
+    const path = templateOf(route);
+    paths[path] ??= {};
+    paths[path]![route.method.toLowerCase()] = operationOf(route);
   }
   const tags = [...new Set(routes.map(tagOf))];
   return {
@@ -28,13 +29,24 @@ export function openApiOf(routes: readonly Described[], version: string): Record
   };
 }
 
-const PROTOCOLS: Readonly<Record<string, string>> = { mcp: 'MCP', problem: 'Management' };
+/** The path as a template of OpenAPI, which has no form for a parameter with several segments. */
+const templateOf = ({ path }: Pick<Described, 'path'>): string => path.replace('*}', '}');
 
-export const tagOf = ({ api, path, errors }: Described): string => {
-  if (api) return api.tag;
-  if (/^\/(_?health|servers)/.test(path)) return 'Operation';
-  return PROTOCOLS[errors.name] ?? 'A2A';
+/** The groups of routes outside of the management API: by their paths, and otherwise by the form of their errors. */
+const GROUPS: readonly (readonly [RegExp, string])[] = [
+  [/^\/(_?health|servers|metrics)/, 'Operation'],
+  [/^\/api\/v1\/tail$/, 'Calls'],
+  [/^\/connect\//, 'Sign-in'],
+];
+const PROTOCOLS: Readonly<Record<string, string>> = {
+  mcp: 'MCP',
+  oauth: 'OAuth',
+  problem: 'Management',
+  rest: 'REST',
 };
+
+export const tagOf = ({ api, path, errors }: Described): string =>
+  api?.tag ?? GROUPS.find(([pattern]) => pattern.test(path))?.[1] ?? PROTOCOLS[errors.name] ?? 'A2A';
 
 const ACCESS = {
   public: 'Needs no authentication.',
@@ -45,9 +57,10 @@ const ACCESS = {
 function operationOf(route: Described): Record<string, unknown> {
   const { method, path, access, description, api } = route;
   const parameters = [
-    ...[...path.matchAll(/\{(\w+)\}/g)].map(([, name]) => ({
+    ...[...path.matchAll(/\{(\w+)(\*?)\}/g)].map(([, name, many]) => ({
       name,
       in: 'path',
+      ...(many === '*' && { description: 'The rest of the path, which may contain slashes.' }),
       required: true,
       schema: { type: 'string' },
     })),
@@ -75,7 +88,7 @@ function operationOf(route: Described): Record<string, unknown> {
     ([status, { description: said, schema }]) => [status, response(said, schema, Number(status) >= 400)],
   );
   return {
-    operationId: `${method.toLowerCase()}${path.replace(/[^A-Za-z0-9]+(\w?)/g, (_, next: string) => `_${next}`)}`,
+    operationId: operationIdOf(method, path),
     summary: description,
     description: ACCESS[access],
     tags: [tagOf(route)],
@@ -91,6 +104,12 @@ function operationOf(route: Described): Record<string, unknown> {
     responses: { ...Object.fromEntries(responses), ...secured },
   };
 }
+
+/** Unique: `/message:send` and `/message/send` are two operations. */
+const operationIdOf = (method: string, path: string): string => {
+  const words = path.split(':').map((part) => part.replace(/[^A-Za-z0-9]+(\w?)/g, (_, next: string) => `_${next}`));
+  return `${method.toLowerCase()}${words.join('__')}`;
+};
 
 const PROBLEM_OR_OTHER = ({ errors }: Described): JsonSchema | undefined =>
   errors.name === 'problem' ? { $ref: '#/components/schemas/Problem' } : undefined;

@@ -24,6 +24,10 @@ const upstream = (what: string): JsonSchema =>
     {
       name: text,
       status: { type: 'string', enum: ['up', 'down', 'starting', 'off'] },
+      since: {
+        ...time,
+        description: 'The time of the change to this status, as this replica saw it, in milliseconds.',
+      },
       count: { ...count, description: what },
       problem: text,
       violations: {

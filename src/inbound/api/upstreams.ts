@@ -183,6 +183,7 @@ function shown(state: UpstreamState | undefined, entry: UpstreamEntry | undefine
   return {
     name,
     status: seen?.state ?? (entry?.enabled === false ? 'off' : 'starting'),
+    ...(seen && { since: seen.since }),
     ...(seen?.count !== undefined && { count: seen.count }),
     ...(problem !== undefined && { problem }),
     ...(entry && seen?.replicas && { replicas: seen.replicas }),

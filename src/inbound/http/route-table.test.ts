@@ -77,7 +77,7 @@ describe('the route table', () => {
     expect(mixed.match('/x').resource.access).toBe('user');
   });
 
-  it('refuses a contradictory table', () => {
+  it('S1-56: refuses a contradictory table', () => {
     expect(() => tableOf([route('GET', '/x'), route('GET', '/x')])).toThrow('GET /x is in the table twice');
     expect(() => tableOf([route('GET', '/x'), route('POST', '/x', 'user', TEXT_ERRORS)])).toThrow('different formats');
     expect(() => tableOf([route('GET', '/x-{y}')])).toThrow('a parameter must begin its segment');

@@ -3,6 +3,7 @@ import { afterEach, describe, expect, it } from 'vitest';
 import { ADMIN_ROLE, principalOf } from '../../core/caller.js';
 import { type Authenticated, type AuthenticationRequest, Challenge } from '../../identity/authenticator.js';
 import { ProtocolError } from '../../protocol/errors.js';
+import { MCP_ERRORS } from '../mcp/early-refusal.js';
 import { Origins } from './host-and-origin.js';
 import type { Access, ErrorFormat, Route } from './route.js';
 import { RouteTable } from './route-table.js';
@@ -53,6 +54,10 @@ async function serve(authenticate: (request: AuthenticationRequest) => Authentic
         route('/admin', 'admin'),
         route('/own', 'user', { authenticator: own }),
         route('/broken', 'public', { handle: () => Promise.reject(new TypeError('a defect')) }),
+        route('/broken-mcp', 'public', {
+          errors: MCP_ERRORS,
+          handle: () => Promise.reject(new TypeError('a defect in /srv/gateway.js')),
+        }),
       ],
       errors: TEXT,
     }),
@@ -161,5 +166,14 @@ describe('S2-20, S2-23, S4-15: a request that fails in the gateway', () => {
     expect([reply.status, await reply.text()]).toEqual([500, 'internal: Internal error']);
     expect(reply.headers.get('x-request-id')).toEqual(expected);
     expect(failed).toEqual([{ path: '/broken', requestId: reply.headers.get('x-request-id') }]);
+  });
+
+  it('is -32603 in MCP, and shows nothing of the defect', async () => {
+    const { post } = await serve(() => unknown);
+    const [status, text] = await post('/broken-mcp');
+    expect([status, JSON.parse(text)]).toEqual([
+      500,
+      { jsonrpc: '2.0', id: null, error: { code: -32603, message: 'Internal error', data: { reason: 'internal' } } },
+    ]);
   });
 });

@@ -5,10 +5,16 @@ import { clientSnippets } from './client-snippets.js';
 import { escaped, htmlPage, PAGE_HEADERS, type Page } from './html-page.js';
 
 const UPSTREAMS: readonly UpstreamState[] = [
-  { kind: 'server', name: 'weather', state: 'up', count: 3, took: 120 },
-  { kind: 'server', name: 'gone', state: 'down', problem: 'Server "gone" cannot be reached: connection refused' },
-  { kind: 'server', name: 'slow', state: 'starting' },
-  { kind: 'agent', name: 'planner', state: 'up', count: 1 },
+  { kind: 'server', name: 'weather', state: 'up', since: 0, count: 3, took: 120 },
+  {
+    kind: 'server',
+    name: 'gone',
+    state: 'down',
+    since: 0,
+    problem: 'Server "gone" cannot be reached: connection refused',
+  },
+  { kind: 'server', name: 'slow', state: 'starting', since: 0 },
+  { kind: 'agent', name: 'planner', state: 'up', since: 0, count: 1 },
 ];
 
 const PAGE: Page = {
@@ -76,6 +82,7 @@ describe('the page', () => {
         kind,
         name: HOSTILE,
         state: 'down',
+        since: 0,
         problem: HOSTILE,
       })),
       tools: [{ name: HOSTILE, description: HOSTILE }],
@@ -91,7 +98,13 @@ describe('the page', () => {
       ...PAGE,
       server: 'x',
       endpoints: [{ label: 'x', address: 'x' }],
-      upstreams: (['server', 'agent'] as const).map((kind) => ({ kind, name: 'y', state: 'down', problem: 'x' })),
+      upstreams: (['server', 'agent'] as const).map((kind) => ({
+        kind,
+        name: 'y',
+        state: 'down',
+        since: 0,
+        problem: 'x',
+      })),
       tools: [{ name: 'x', description: 'x' }],
       snippets: [{ id: 'cursor', title: 'x', language: 'json', file: 'x', install: 'x', text: 'x' }],
     });

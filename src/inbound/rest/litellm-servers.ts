@@ -54,7 +54,7 @@ export class LiteLlmServers {
   private async health(context: RequestContext): Promise<void> {
     const { facts } = this.options;
     const entries = await facts.entries(context);
-    const wanted = context.query.getAll('server_ids').flatMap((ids) => ids.split(','));
+    const wanted = context.query.getAll('server_ids').flatMap((ids) => ids.toLowerCase().split(','));
     const chosen = wanted.length === 0 ? entries : entries.filter(({ name }) => wanted.includes(name));
     send(
       context,
@@ -123,6 +123,7 @@ export function rowOf(facts: ServerFacts): object {
     mcp_info: { ...(meta['mcp_info'] as object | undefined), server_name: name },
     teams: [],
     status: facts.status,
+    last_health_check: timeOf(facts.probedAt),
     health_check_error: facts.problem ?? null,
     created_at: timeOf(facts.createdAt),
     created_by: facts.createdBy ?? null,

@@ -136,7 +136,8 @@ export class RouteIqServers {
     const found = await facts.read(context, (await facts.entries(context)).filter(inGroups));
     const servers = found.map((each) => {
       const { server_id: id, ...rest } = serverOf(each);
-      return { ...rest, id, url: `${base}/mcp/${each.name}`, auth_type: each.authType };
+      // Clients reach every server over HTTP, also one that is a program of the gateway.
+      return { ...rest, id, url: `${base}/mcp/${each.name}`, transport: 'streamable_http', auth_type: each.authType };
     });
     send(context, { version: '1.0', servers, server_count: servers.length });
   }

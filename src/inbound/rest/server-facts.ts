@@ -45,8 +45,10 @@ export interface ServerFacts extends ServerEntry {
   readonly tools: readonly JsonObject[];
   readonly resources: readonly JsonObject[];
   readonly status: Status;
-  /** The problem of the server, in a text that callers may read. */
+  /** The problem of a server that is not healthy, in a text that callers may read. */
   readonly problem: string | undefined;
+  /** The time of the last probe; undefined if the server was not probed yet. */
+  readonly probedAt: number | undefined;
   /** The duration of the last probe in milliseconds; null if the server is not healthy or was not probed yet. */
   readonly latency: number | null;
 }
@@ -112,10 +114,13 @@ export class ServerFactsReader {
     return this.options.catalog.groupsOf(name);
   }
 
-  status({ name }: ServerEntry): Pick<ServerFacts, 'status' | 'problem' | 'latency'> {
+  status({ name }: ServerEntry): Pick<ServerFacts, 'status' | 'problem' | 'probedAt' | 'latency'> {
     const health = this.options.catalog.upstream(name)?.health();
     const status = STATUS[health?.status ?? 'unknown'];
-    return { status, problem: health?.detail, latency: status === 'healthy' ? (health?.probed?.took ?? null) : null };
+    const healthy = status === 'healthy';
+    // The detail of a process that answers is its state.
+    const problem = healthy ? undefined : health?.detail;
+    return { status, problem, probedAt: health?.probed?.at, latency: healthy ? (health?.probed?.took ?? null) : null };
   }
 
   private async listed(context: RequestContext, entries: readonly ServerEntry[], method: string): Promise<Lists> {

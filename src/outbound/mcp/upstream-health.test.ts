@@ -70,4 +70,8 @@ test('S0-55: an unreachable server refuses calls at once, and a probe finds it a
   await upstream.checkHealth();
   // A server that just answered is not probed.
   expect(contacts).toBe(before + 1);
+  // With an interval that is shorter than the time for which an answer counts, each probe still contacts the server.
+  away = true;
+  await upstream.checkHealth(0);
+  expect(upstream.health()).toMatchObject({ status: 'down', detail: expect.stringContaining('connection refused') });
 });

@@ -52,7 +52,7 @@ export interface McpUpstreamOptions {
 /** For this long after a failed probe, callers get the same failure instead of a new probe. */
 const PROBE_PAUSE = 1_000;
 
-/** A server that answered within this time is not probed, in milliseconds. */
+/** A server that answered within this time, or within half of a shorter interval, is not probed, in milliseconds. */
 const PROBE_AFTER_CONTACT = 10_000;
 
 /** One configured MCP server. Detects the server's eras once and serves each caller in the caller's era if possible. */
@@ -149,18 +149,19 @@ export class McpUpstream implements Upstream {
     });
   }
 
-  /** A server in use needs no probes. */
-  private get recent(): boolean {
-    return this.status === 'up' && performance.now() - this.contactAt < PROBE_AFTER_CONTACT;
+  /** A server in use needs no probes. Only half of the interval counts, because the last probe is not a use. */
+  private usedWithin(interval: number): boolean {
+    const quiet = Math.min(PROBE_AFTER_CONTACT, interval / 2);
+    return this.status === 'up' && performance.now() - this.contactAt < quiet;
   }
 
   /**
    * Sends `server/discover`, which needs no session. The answer of a legacy server is an error, which shows as well that
    * the server answers. The state of a process is known from the process; a probe would start it.
    */
-  readonly checkHealth = async (): Promise<void> => {
+  readonly checkHealth = async (interval = Number.POSITIVE_INFINITY): Promise<void> => {
     const { link, setting } = this.options;
-    if (this.personal || link.watchCosts || this.recent) return;
+    if (this.personal || link.watchCosts || this.usedWithin(interval)) return;
     const began = performance.now();
     try {
       await link.probe(setting.modernOffer, GATEWAY);

@@ -195,7 +195,7 @@ describe('the card of the routing agent', () => {
   });
 });
 
-describe('the extended card (S-60)', () => {
+describe('S-60, S1-38: the extended card', () => {
   test('a gateway without authentication has none, and does not declare it', async () => {
     await expect(cardsOf([plain]).extended(ann, undefined)).rejects.toMatchObject({ reason: 'unsupported_operation' });
   });

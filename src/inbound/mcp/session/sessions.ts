@@ -393,12 +393,12 @@ export class Sessions<C extends Carrier> {
     this.cluster.tell(FOLLOWED, { key, stream }, key).catch(() => {});
   }
 
-  /** Ends a session for good, at every replica. */
-  async end(session: ClientSession, reason: string): Promise<void> {
-    this.leave(session.key, reason);
-    await this.options.records?.remove(session.key);
+  /** Ends a session for good, at every replica. It need not be in use at this one. */
+  async end({ key }: Pick<ClientSession, 'key'>, reason: string): Promise<void> {
+    this.leave(key, reason);
+    await this.options.records?.remove(key);
     // A request in between may have restored it.
-    this.leave(session.key, reason);
+    this.leave(key, reason);
   }
 
   /** Removes a session from this replica; with a record it can continue at another one. */

@@ -89,7 +89,7 @@ describe('BR-10, BR-27: results in the client’s revision', () => {
   });
 });
 
-describe('S0-32: items of lists', () => {
+describe('S0-32, S1-10: items of lists', () => {
   const tool = {
     name: 't',
     title: 'T',
@@ -111,6 +111,23 @@ describe('S0-32: items of lists', () => {
   ] as const)('have the members that $date supports', (revision, keys) => {
     expect(Object.keys(translateItem('tools/list', tool, revision.expresses)).sort()).toEqual([...keys].sort());
   });
+
+  it.each([
+    ['tools/list', { name: 'x', inputSchema: { type: 'object' } }],
+    ['resources/list', { uri: 'x:y', name: 'x' }],
+    ['resources/templates/list', { uriTemplate: 'x:{y}', name: 'x' }],
+    ['prompts/list', { name: 'x' }],
+  ] as const)(
+    'of %s keep their icons where the revision has them, and get no member that they lack',
+    (method, item) => {
+      const icons = [{ src: 'https://example.com/x.png', sizes: ['48x48'] }];
+      for (const { expresses, date } of [A, B, C, D, E]) {
+        const kept = date >= D.date ? { ...item, icons } : item;
+        expect([date, translateItem(method, { ...item, icons }, expresses)]).toEqual([date, kept]);
+        expect([date, translateItem(method, item, expresses)]).toEqual([date, item]);
+      }
+    },
+  );
 });
 
 describe('capabilities', () => {
