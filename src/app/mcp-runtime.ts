@@ -278,7 +278,7 @@ export class McpRuntime {
       gateway: this.gateway,
       admission: this.admission,
       tasks: this.tasks,
-      inView: (view, server) => view.name === undefined || catalog.inView(view, server),
+      inView: (view, server) => catalog.showsTasksOf(view, server),
       cluster: replica.cluster,
       identified: authenticator.enabled,
       info,

@@ -12,7 +12,7 @@ import { startServe } from '../../src/app/serve.js';
 import { configFrom } from '../../src/config/load.js';
 import type { Config } from '../../src/config/schema.js';
 import { SILENT } from '../../src/telemetry/log.js';
-import { BOTH, initializeBody, modernBody, modernHeaders } from '../input/support/speak.js';
+import { BOTH, initializeBody, modernBody, modernHeaders, Session } from '../input/support/speak.js';
 import { ask, type Reply } from '../input/support/wire.js';
 import { type CountedUpstream, startCountedAgent, startCountedServer } from '../pipeline/upstreams.js';
 import { type Issuer, startIssuer } from './support.js';
@@ -264,6 +264,42 @@ describe('S13: access tokens of another issuer', () => {
     expect((await post('/mcp/one/messages', part)).status).toBe(404);
     expect((await post('/mcp/messages', whole)).status).toBe(202);
     stop.abort();
+  });
+
+  test('S3: a token for the endpoint of one server reaches no task of another server', async () => {
+    const claims = { sub: 'gil', scope: 'mcp:use two:write' };
+    const [whole, part] = [
+      await token({ ...claims, aud: gateway.url }),
+      await token({ ...claims, aud: `${gateway.url}/mcp/one` }),
+    ];
+    const capabilities = { extensions: { 'io.modelcontextprotocol/tasks': {} } };
+    const send = (method: string, params: object, bearer: string, path: string): Promise<Reply> =>
+      ask(`${gateway.url}${path}`, {
+        headers: {
+          ...modernHeaders(method, params),
+          ...('taskId' in params && { 'mcp-name': String(params.taskId) }),
+          ...as(bearer),
+        },
+        body: modernBody(method, params, { capabilities }),
+      });
+    const session = await Session.open(`${gateway.url}/mcp`, '2025-11-25', as(whole));
+    const hosted = await session.request('tools/call', { name: 'two__add', arguments: {}, task: { ttl: 60_000 } });
+    const { taskId } = (hosted.json.result as unknown as { task: { taskId: string } }).task;
+    const relayed = await send('tools/call', { name: 'two__add', arguments: {} }, whole, '/mcp');
+    const ids = [taskId, (relayed.json.result as unknown as { taskId: string }).taskId];
+    const unknown = await send('tasks/get', { taskId: 'absent' }, part, '/mcp/one');
+    for (const id of ids) {
+      for (const path of ['/mcp', '/mcp/two'])
+        expect((await send('tasks/get', { taskId: id }, whole, path)).json.result, path).toMatchObject({ taskId: id });
+      const answer = await send('tasks/get', { taskId: id }, part, '/mcp/one');
+      expect([answer.status, answer.body.replaceAll(id, 'absent')]).toEqual([unknown.status, unknown.body]);
+    }
+    const narrow = await Session.open(`${gateway.url}/mcp/one`, '2025-11-25', as(part));
+    expect((await narrow.request('tasks/list')).json.result).toMatchObject({ tasks: [] });
+    for (const method of ['tasks/get', 'tasks/result', 'tasks/cancel'])
+      expect((await narrow.request(method, { taskId })).json.error?.message, method).toMatch(/Unknown task/);
+    expect((await session.request('tasks/list')).json.result).toMatchObject({ tasks: [{ taskId }] });
+    await Promise.all([session.end(), narrow.end()]);
   });
 
   test('S14 S1-03: 401 and 403 name the metadata and the scopes', async () => {

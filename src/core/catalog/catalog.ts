@@ -143,6 +143,15 @@ export class Catalog {
   }
 
   /**
+   * Whether the endpoint of the view shows the tasks of a server: an endpoint of one server, or of a configured view,
+   * shows only those of its servers. A request that selects some of all servers still reaches all of its tasks.
+   */
+  showsTasksOf(view: View, server: string): boolean {
+    if (view.only !== undefined) return view.only === server;
+    return view.name === undefined || this.inView(view, server);
+  }
+
+  /**
    * Whether a change of a server concerns the view. A removed server may have been in any view, so its removal concerns
    * all.
    */
