@@ -336,6 +336,20 @@ describe('S13: access tokens of another issuer', () => {
     expect((await rpc('tools/call', call, TOKEN)).status).toBe(200);
   });
 
+  test('S14: the result of a task needs the scopes of its server, like the call', async () => {
+    const full = as(await token({ sub: 'hal', scope: 'mcp:use two:write' }));
+    const session = await Session.open(`${gateway.url}/mcp`, '2025-11-25', full);
+    const hosted = await session.request('tools/call', { name: 'two__add', arguments: {}, task: { ttl: 60_000 } });
+    const { taskId } = (hosted.json.result as unknown as { task: { taskId: string } }).task;
+    const result = async (bearer: Record<string, string>): Promise<string> => {
+      const body = { jsonrpc: '2.0', id: 2, method: 'tasks/result', params: { taskId } };
+      return (await session.post(body, bearer)).body;
+    };
+    expect(await result(as(await token({ sub: 'hal' })))).toContain('needs the scopes two:write');
+    expect(await result(full)).toContain('"content"');
+    await session.end();
+  });
+
   test('S14 S1-03: the metadata is public, for the gateway and for every endpoint', async () => {
     for (const endpoint of ['', '/mcp', '/mcp/one', '/one/mcp', '/sse', '/a2a', '/a2a/helper']) {
       const reply = await ask(`${gateway.url}/.well-known/oauth-protected-resource${endpoint}`, { method: 'GET' });
