@@ -121,7 +121,9 @@ test('S24: closed: nothing changes if the trail cannot take the record', async (
   const state = await openStorage(configOf(), SILENT);
   try {
     const { oauthUsers, oauthRecords: records, oauthRevocations: revocations } = state;
-    const users = new Users({ users: oauthUsers, records, revocations, audit: refused, by: OPERATOR });
+    const users = new Users({
+      ...{ users: oauthUsers, records, revocations, audit: refused, by: OPERATOR, forget: async () => {} },
+    });
     const ada = { name: 'ada', password: PASSWORD, roles: [], tenant: undefined };
     await expect(users.add(ada)).rejects.toMatchObject({ reason: 'audit_unavailable' });
     expect(await oauthUsers.get('ada')).toBeUndefined();

@@ -25,6 +25,7 @@ import { ToolSearch } from '../core/search/tool-search.js';
 import type { Upstream } from '../core/upstream.js';
 import type { Authenticator } from '../identity/authenticator.js';
 import { PolicyAdmission } from '../identity/policy/policy-admission.js';
+import { openingSignIns } from '../identity/sign-in-admission.js';
 import type { Credentials } from '../identity/upstream-credentials.js';
 import { split } from '../identity/upstream-login/connect-links.js';
 import type { Logins } from '../identity/upstream-login/logins.js';
@@ -136,12 +137,16 @@ export class McpRuntime {
     this.policy = new PolicyAdmission({
       settings: config.policy,
       log,
-      someItem: (server, test) => this.catalog.someItem(server, test),
+      someItem: (principal, server, test) => this.catalog.someItem(principal, server, test),
     });
     const { policy } = this;
     const callable = new OpenAdmission((server) => this.servers.get(server)?.invocation !== false);
     // The restrictions of callers and the policy come first, so that a refusal never names a server that the caller may not see.
-    this.admission = allAdmissions([...options.admissions, policy, callable]);
+    const hasLogins = (server: string): boolean => options.logins.get(`server:${server}`) !== undefined;
+    this.admission = allAdmissions([
+      openingSignIns(allAdmissions([...options.admissions, policy]), hasLogins),
+      callable,
+    ]);
     const { admission } = this;
     this.pinning = new Pinning({ records: state.pins, audit: options.audit, log });
     const { pinning } = this;
@@ -278,7 +283,7 @@ export class McpRuntime {
       gateway: this.gateway,
       admission: this.admission,
       tasks: this.tasks,
-      inView: (view, server) => view.name === undefined || catalog.inView(view, server),
+      inView: (view, server) => catalog.showsTasksOf(view, server),
       cluster: replica.cluster,
       identified: authenticator.enabled,
       info,

@@ -22,6 +22,7 @@ import { exchangeWhole, HttpClient, proxyRule } from '../outbound/http/index.js'
 import { type OAuthUser, type Registry, type State, wallMs } from '../state/index.js';
 import type { Log } from '../telemetry/log.js';
 import { ClientDocuments } from './client-documents.js';
+import { forgetCaller } from './forget-caller.js';
 import { SIGNING_KEY } from './reseal-stored.js';
 
 /** The issuer in the keys of users, whatever the URL of the gateway is. */
@@ -52,6 +53,10 @@ export interface OAuthServerSettings {
   readonly refusals: AuditedRefusals;
   readonly log: Log;
 }
+
+/** The key of the principal that the tokens of a user establish. */
+export const callerKey = ({ id, tenant }: OAuthUser): string =>
+  principalOf({ issuer: OWN_USERS, subject: id, tenant }).key;
 
 /** The issuer of the built-in server; undefined if it is not enabled. */
 export function builtinIssuer({ auth, publicUrl, listen, tls }: Config): string | undefined {
@@ -88,7 +93,6 @@ export async function startOAuthServer(options: OAuthServerSettings): Promise<Bu
   const trusted = new HttpClient({ connectTimeout: config.timeouts.connect, proxy: proxyRule(undefined) });
   const base = new URL(issuer).pathname.replace(/\/$/, '');
   const user = (id: string) => oauthUsers.get(id);
-  const callerKey = ({ id, tenant }: OAuthUser): string => principalOf({ issuer: OWN_USERS, subject: id, tenant }).key;
   const server = new OAuthServer({
     settings: {
       issuer,
@@ -127,7 +131,10 @@ export async function startOAuthServer(options: OAuthServerSettings): Promise<Bu
   // The signing key exists before the first client asks for it.
   await Promise.all([keys.current(), list.refresh()]);
   const upstream = upstreamLogin({ config, issuer, state, seal, trusted });
-  const users = new Users({ users: oauthUsers, records, revocations, audit, by: OPERATOR });
+  const users = new Users({
+    ...{ users: oauthUsers, records, revocations, audit, by: OPERATOR },
+    forget: (user) => forgetCaller({ state, audit, by: OPERATOR }, callerKey(user)),
+  });
   const cookies = { secure: issuer.startsWith('https:') };
   const pages = new InteractionPages({
     ...{

@@ -35,11 +35,10 @@ import { INFO, VERSION } from './product-info.js';
 import { restRoutes } from './rest-endpoints.js';
 import type { RunningGateway } from './running-gateway.js';
 import { Runtime } from './runtime.js';
+import { pinFindings } from './visible-counts.js';
 
 /** Time that the gateway still accepts calls after readiness reports false, in milliseconds. */
 const ACCEPT_WHILE_LEAVING = 1_000;
-/** Definitions in the health summary that need the attention of an operator. */
-const SHOWN_PINS = 100;
 /** Time for the last answers to reach their clients, in milliseconds. */
 const FLUSH_TIME = 2_000;
 
@@ -78,7 +77,7 @@ async function serve(config: Config, options: ServeOptions, lifecycle: Lifecycle
     version: VERSION,
     sessions: (principal) => (isWholeAdmin(principal) ? mcp.sessions : mcp.sessionsOf(principal.key)),
     storage: () => runtime.state.health(),
-    pins: (principal) => runtime.mcp.pinning.findings(SHOWN_PINS, (server) => reaches(principal, server)),
+    pins: (principal) => pinFindings(runtime.mcp, principal),
     audit: () => runtime.audit.status(),
     plugins: () => runtime.plugins.status(),
     knows: async (principal, server) => {

@@ -2,17 +2,22 @@
 import type { Config } from '../config/schema.js';
 import { Seal } from '../core/seal.js';
 import { Users } from '../identity/oauth-server/users.js';
-import { wallMs } from '../state/index.js';
+import { type OAuthUser, wallMs } from '../state/index.js';
 import type { Log } from '../telemetry/log.js';
 import { withCommandStorage } from './command-storage.js';
-import { signingKeys } from './oauth-server.js';
+import { forgetCaller } from './forget-caller.js';
+import { callerKey, signingKeys } from './oauth-server.js';
 
 /** Runs `work` on the database of the configuration. A running gateway sees the change within a second. */
 export const withUsers = <T>(config: Config, log: Log, work: (users: Users) => Promise<T>): Promise<T> =>
   withCommandStorage(
     config,
-    ({ state: { oauthUsers: users, oauthRecords: records, oauthRevocations: revocations }, audit, by }) =>
-      work(new Users({ users, records, revocations, audit, by })),
+    (storage) => {
+      const { state, audit, by } = storage;
+      const { oauthUsers: users, oauthRecords: records, oauthRevocations: revocations } = state;
+      const forget = (user: OAuthUser): Promise<void> => forgetCaller(storage, callerKey(user));
+      return work(new Users({ users, records, revocations, forget, audit, by }));
+    },
     log,
   );
 

@@ -1,10 +1,12 @@
-/** The numbers of tools and skills that a caller sees. The number of all would tell of hidden ones (S3). */
-import { seesAll } from '../core/admission.js';
-import type { Caller } from '../core/caller.js';
+/** The tools, skills and findings that a caller sees. The number of all would tell of hidden ones (S3). */
+import { type ItemTarget, seesAll, serverTarget, visible } from '../core/admission.js';
+import { type Caller, callerOf, type Principal } from '../core/caller.js';
 import { NO_CAPABILITIES } from '../core/catalog/capability-set.js';
 import { ALL_SERVERS } from '../core/gateway.js';
+import type { PinFinding } from '../core/pinning/all-pins.js';
 import { within } from '../core/timing.js';
 import type { UpstreamState } from '../core/upstream-monitor.js';
+import { isWholeAdmin } from '../core/whole-admin.js';
 import type { Runtime } from './runtime.js';
 
 /** Time to read a list that is not known yet, in milliseconds. */
@@ -40,4 +42,25 @@ async function skillsOf({ directory }: Runtime['a2a'], caller: Caller, name: str
   const agent = directory.get(name);
   const facts = agent?.factsFor ? await agent.factsFor(caller) : agent?.known();
   return facts?.card.skills.length;
+}
+
+/** Definitions in the health summary that need the attention of an operator. */
+const SHOWN_PINS = 100;
+
+/** The definitions that need an approval or contain suspicious text, of the items that an administrator may see. */
+export async function pinFindings(
+  { admission, pinning }: Pick<Runtime['mcp'], 'admission' | 'pinning'>,
+  principal: Principal,
+): Promise<{ readonly count: number; readonly items: readonly PinFinding[] }> {
+  if (isWholeAdmin(principal)) return pinning.findings(SHOWN_PINS);
+  const { items } = pinning.findings(Number.POSITIVE_INFINITY);
+  const seen = await visible(admission, callerOf(principal), items, pinned);
+  // A reason may name an item of another server, which this one looks like.
+  return { count: seen.length, items: seen.slice(0, SHOWN_PINS).map(({ reason: _, ...item }) => item) };
+}
+
+/** The pinned item in questions about its visibility. */
+function pinned({ server, kind, name }: PinFinding): ItemTarget {
+  if (kind === 'tool' || kind === 'prompt') return { server, kind, name };
+  return kind === 'template' ? { server, kind: 'resource', name } : serverTarget(server);
 }

@@ -368,9 +368,9 @@ export class Forwarder {
     return { record, target: { server: record.server, kind: 'task', name: taskId } };
   }
 
-  /** A task of a server outside of a configured view does not exist in the view. */
+  /** A task of a server outside of the endpoint does not exist there: an access token may be for this endpoint only. */
   private checkView(view: View, server: string, taskId: string): void {
-    if (view.name !== undefined && !this.options.catalog.inView(view, server)) throw unknownTask(taskId);
+    if (!this.options.catalog.showsTasksOf(view, server)) throw unknownTask(taskId);
   }
 
   private async hostedTask({ caller, call }: McpContext, record: HostedTaskRecord): Promise<Outcome> {

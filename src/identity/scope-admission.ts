@@ -44,10 +44,11 @@ export class ScopeAdmission implements Admission {
 
   admit({ caller, target, notes }: AdmissionRequest): void {
     const { credential, scopes } = caller.principal;
-    if (credential?.kind !== 'jwt' || target.kind === 'catalog' || target.kind === 'task') return;
+    if (credential?.kind !== 'jwt' || target.kind === 'catalog') return;
     const { server, name } = target;
     let spellings: readonly string[] | undefined;
     const needed = this.demands.filter((demand) => {
+      // Also a task, which holds the result of a call. Its tool is not known.
       if (demand.servers.some((glob) => glob.test(server))) return true;
       if (target.kind !== 'tool' || demand.tools.length === 0) return false;
       spellings ??= [...spellingsOf(server, name), ...spellingsOf(server, target.offered ?? name)];

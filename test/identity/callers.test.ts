@@ -12,7 +12,7 @@ import { startServe } from '../../src/app/serve.js';
 import { configFrom } from '../../src/config/load.js';
 import type { Config } from '../../src/config/schema.js';
 import { SILENT } from '../../src/telemetry/log.js';
-import { BOTH, initializeBody, modernBody, modernHeaders } from '../input/support/speak.js';
+import { BOTH, initializeBody, modernBody, modernHeaders, Session } from '../input/support/speak.js';
 import { ask, type Reply } from '../input/support/wire.js';
 import { type CountedUpstream, startCountedAgent, startCountedServer } from '../pipeline/upstreams.js';
 import { type Issuer, startIssuer } from './support.js';
@@ -266,6 +266,42 @@ describe('S13: access tokens of another issuer', () => {
     stop.abort();
   });
 
+  test('S3: a token for the endpoint of one server reaches no task of another server', async () => {
+    const claims = { sub: 'gil', scope: 'mcp:use two:write' };
+    const [whole, part] = [
+      await token({ ...claims, aud: gateway.url }),
+      await token({ ...claims, aud: `${gateway.url}/mcp/one` }),
+    ];
+    const capabilities = { extensions: { 'io.modelcontextprotocol/tasks': {} } };
+    const send = (method: string, params: object, bearer: string, path: string): Promise<Reply> =>
+      ask(`${gateway.url}${path}`, {
+        headers: {
+          ...modernHeaders(method, params),
+          ...('taskId' in params && { 'mcp-name': String(params.taskId) }),
+          ...as(bearer),
+        },
+        body: modernBody(method, params, { capabilities }),
+      });
+    const session = await Session.open(`${gateway.url}/mcp`, '2025-11-25', as(whole));
+    const hosted = await session.request('tools/call', { name: 'two__add', arguments: {}, task: { ttl: 60_000 } });
+    const { taskId } = (hosted.json.result as unknown as { task: { taskId: string } }).task;
+    const relayed = await send('tools/call', { name: 'two__add', arguments: {} }, whole, '/mcp');
+    const ids = [taskId, (relayed.json.result as unknown as { taskId: string }).taskId];
+    const unknown = await send('tasks/get', { taskId: 'absent' }, part, '/mcp/one');
+    for (const id of ids) {
+      for (const path of ['/mcp', '/mcp/two'])
+        expect((await send('tasks/get', { taskId: id }, whole, path)).json.result, path).toMatchObject({ taskId: id });
+      const answer = await send('tasks/get', { taskId: id }, part, '/mcp/one');
+      expect([answer.status, answer.body.replaceAll(id, 'absent')]).toEqual([unknown.status, unknown.body]);
+    }
+    const narrow = await Session.open(`${gateway.url}/mcp/one`, '2025-11-25', as(part));
+    expect((await narrow.request('tasks/list')).json.result).toMatchObject({ tasks: [] });
+    for (const method of ['tasks/get', 'tasks/result', 'tasks/cancel'])
+      expect((await narrow.request(method, { taskId })).json.error?.message, method).toMatch(/Unknown task/);
+    expect((await session.request('tasks/list')).json.result).toMatchObject({ tasks: [{ taskId }] });
+    await Promise.all([session.end(), narrow.end()]);
+  });
+
   test('S14 S1-03: 401 and 403 name the metadata and the scopes', async () => {
     const metadata = `${gateway.url}/.well-known/oauth-protected-resource/mcp`;
     const unknown = await ask(`${gateway.url}/mcp`, {
@@ -298,6 +334,20 @@ describe('S13: access tokens of another issuer', () => {
     ]);
     expect((await rpc('tools/call', call, await token({ scope: 'mcp:use two:write' }))).status).toBe(200);
     expect((await rpc('tools/call', call, TOKEN)).status).toBe(200);
+  });
+
+  test('S14: the result of a task needs the scopes of its server, like the call', async () => {
+    const full = as(await token({ sub: 'hal', scope: 'mcp:use two:write' }));
+    const session = await Session.open(`${gateway.url}/mcp`, '2025-11-25', full);
+    const hosted = await session.request('tools/call', { name: 'two__add', arguments: {}, task: { ttl: 60_000 } });
+    const { taskId } = (hosted.json.result as unknown as { task: { taskId: string } }).task;
+    const result = async (bearer: Record<string, string>): Promise<string> => {
+      const body = { jsonrpc: '2.0', id: 2, method: 'tasks/result', params: { taskId } };
+      return (await session.post(body, bearer)).body;
+    };
+    expect(await result(as(await token({ sub: 'hal' })))).toContain('needs the scopes two:write');
+    expect(await result(full)).toContain('"content"');
+    await session.end();
   });
 
   test('S14 S1-03: the metadata is public, for the gateway and for every endpoint', async () => {

@@ -400,12 +400,13 @@ test('S3: hidden and absent tools take the same class of time', async () => {
       times[kind]!.push(performance.now() - began);
     }
   }
-  const median = (kind: string): number => times[kind]!.sort((a, b) => a - b)[20]!;
+  // The fastest tenth shows the work for a call: on a busy machine most calls also wait for their turn.
+  const fastest = (kind: string): number => times[kind]!.sort((a, b) => a - b)[4]!;
   for (const [one, other] of [
     ['hidden', 'absent'],
     ['hiddenTool', 'absentTool'],
   ] as const) {
-    expect(median(one)).toBeLessThan(4 * median(other));
-    expect(median(other)).toBeLessThan(4 * median(one));
+    expect(fastest(one)).toBeLessThan(4 * fastest(other));
+    expect(fastest(other)).toBeLessThan(4 * fastest(one));
   }
 });

@@ -6,6 +6,7 @@ import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { createApiKey } from '../../src/app/api-keys.js';
 import type { RunningGateway } from '../../src/app/running-gateway.js';
 import { startServe } from '../../src/app/serve.js';
 import { configFrom } from '../../src/config/load.js';
@@ -68,6 +69,8 @@ const closing: (() => Promise<unknown>)[] = [];
 let full: RunningGateway;
 let bare: RunningGateway;
 let hidden: CountedUpstream[];
+/** For each of the two, a key of an administrator that is restricted to the tools that bob sees. */
+const restricted = new Map<RunningGateway, string>();
 
 async function startWorld(withHidden: boolean): Promise<RunningGateway> {
   const folder = await mkdtemp(join(tmpdir(), 'parley-interference-'));
@@ -98,6 +101,9 @@ async function startWorld(withHidden: boolean): Promise<RunningGateway> {
   });
   const gateway = await startServe(config, { log: SILENT });
   await gateway.settled(10_000);
+  const scope = { roles: ['admin'], servers: ['open*'], tools: ['open__forecast', 'open__invoice'] };
+  const { key } = await createApiKey(config, { name: 'carol', ...scope, tenant: undefined, expires: '1h' });
+  restricted.set(gateway, key);
   closing.push(async () => {
     await gateway.close();
     for (const upstream of [open, openAgent, ...secret]) await upstream.close();
@@ -150,7 +156,7 @@ afterAll(async () => {
   for (const close of closing.splice(0)) await close();
 });
 
-/** An answer without the parts that differ between any two gateways: ids, times, ports. */
+/** An answer without the parts that differ between any two gateways: ids, times, ports, and whether a probe has ended. */
 async function answered(gateway: RunningGateway, path: string, init: RequestInit, token = BOB): Promise<string> {
   const stop = new AbortController();
   const limit = setTimeout(() => stop.abort(), 10_000);
@@ -171,6 +177,7 @@ async function answered(gateway: RunningGateway, path: string, init: RequestInit
     .join('\n')
     .replaceAll(/127\.0\.0\.1:\d+/g, 'HOST')
     .replaceAll(/\d{4}-\d\d-\d\dT[\d:.]+Z/g, 'TIME')
+    .replaceAll('"latency_ms":null', '"latency_ms":0')
     .replaceAll(/"(\w*(?:[mM]s|[sS]econds|[aA]t|uptime|pid|rss))":-?[\d.]+/g, '"$1":N')
     .replaceAll(/[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}/g, 'UUID')
     .replaceAll(/"kid":"[^"]*"/g, '"kid"')
@@ -296,4 +303,17 @@ describe('S3: a caller with fewer rights', () => {
     expect(one!.text).toBe(other!.text);
     expect(one!.text).not.toMatch(/secret|cloaked|tool_not_found/);
   });
+});
+
+test('S26: an administrator with a restricted credential reads nothing about hidden tools in /health and in outputs', async () => {
+  const [one, other] = await Promise.all(
+    [full, bare].map(async (gateway) =>
+      (await answered(gateway, '/health', {}, restricted.get(gateway))).replace(/"waiting":\d+/, '"waiting":N'),
+    ),
+  );
+  expect(one).toBe(other);
+  expect(one).toContain('"pins":{"count":0');
+  expect(await answered(full, '/health', {}, ADA)).toContain('"name":"cloaked","state":"flagged"');
+  const output = await answered(full, '/servers/open/logs', {}, restricted.get(full));
+  expect(output).toMatch(/^403\n/);
 });

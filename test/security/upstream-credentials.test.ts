@@ -251,6 +251,22 @@ test('S12: token exchange gives each caller its own token; the token of the call
   expect(issuer.asked).toHaveLength(2);
 });
 
+test('S3: rules about a tool show the server to those who may use the tool, although only they can read its list', async () => {
+  const issuer = await startIssuer(() => ({
+    body: { access_token: 'exchanged', token_type: 'Bearer', expires_in: 3_600 },
+  }));
+  const upstream = await startUpstream(({ authorization }) => authorization === 'Bearer exchanged');
+  const rule = { name: 'ada', when: 'caller.subject == "ada" && tool == "go"', effect: 'allow' };
+  const { url } = await start(
+    { url: upstream.url, revision: NEWEST.date, auth: { tokenExchange: { issuer: issuer.url, ...CLIENT } } },
+    { ...CALLERS, policy: { rules: [rule] } },
+  );
+  const as = (user: string) => call(url, { authorization: `Bearer ${jwt(user)}` });
+  expect((await as('ada')).text).toContain('done');
+  expect(await as('bob')).toMatchObject({ status: 404, text: expect.stringContaining('Nothing is served') });
+  expect(upstream.calls).toHaveLength(1);
+});
+
 test('S12: an issuer that returns the token of the caller is refused', async () => {
   const issuer = await startIssuer((form) => ({
     body: { access_token: form.get('subject_token'), token_type: 'Bearer' },

@@ -97,7 +97,8 @@ export const USERS_REMOVE: Command = {
   summary: 'Remove a user and end all access that the user has given.',
   details:
     'Removes a user. Sessions, grants and refresh tokens end at once, and every running gateway refuses access tokens of\n' +
-    'the user within a second. A user of another OpenID provider can sign in again there.',
+    'the user within a second. The accounts of the user at servers and agents, and its tasks, are forgotten. A user of\n' +
+    'another OpenID provider can sign in again there.',
   flags: [CONFIG, JSON_OUTPUT, HELP],
   examples: ['parley users remove ada', 'parley users remove https://idp.example#0042'],
   run: async (line) => {

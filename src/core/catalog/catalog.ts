@@ -11,7 +11,7 @@ import {
 } from '../../protocol/mcp/model.js';
 import type { Log } from '../../telemetry/log.js';
 import { type Admission, type ItemTarget, sees, seesAll, serverTarget, visible } from '../admission.js';
-import type { Caller } from '../caller.js';
+import { type Caller, GATEWAY, type Principal } from '../caller.js';
 import { type BridgeSwitches, relayable } from '../era-bridge/relayed-capabilities.js';
 import type { Missing } from '../gateway.js';
 import type { ServerFinding } from '../hygiene/server-lint.js';
@@ -140,6 +140,15 @@ export class Catalog {
   inView(view: View, server: string): boolean {
     const entry = this.entries.get(server);
     return entry !== undefined && view.includes(entry);
+  }
+
+  /**
+   * Whether the endpoint of the view shows the tasks of a server: an endpoint of one server, or of a configured view,
+   * shows only those of its servers. A request that selects some of all servers still reaches all of its tasks.
+   */
+  showsTasksOf(view: View, server: string): boolean {
+    if (view.only !== undefined) return view.only === server;
+    return view.name === undefined || this.inView(view, server);
   }
 
   /**
@@ -326,12 +335,14 @@ export class Catalog {
   }
 
   /**
-   * Whether some item of a server passes the test. Waits a limited time for lists that are not known yet; a list that
-   * is unavailable contains no items.
+   * Whether some item of a server, as the principal has it, passes the test. Waits a limited time for lists that are not
+   * known yet; a list that is unavailable contains no items. Before a sign-in any item may exist.
    */
-  someItem(server: string, test: (target: ItemTarget) => boolean): boolean | Promise<boolean> {
-    const entry = this.entries.get(server);
+  someItem(principal: Principal, server: string, test: (target: ItemTarget) => boolean): boolean | Promise<boolean> {
+    const caller: Caller = { ...GATEWAY, principal };
+    const entry = this.entry(caller, server);
     if (!entry) return false;
+    if (this.isSignedOut(caller, server)) return true;
     const targets = (method: ListMethod, items: readonly Item[] = []): ItemTarget[] =>
       items.map((item) => itemTarget(server, KINDS[method], item));
     const known = entry.knownLists();
@@ -344,7 +355,7 @@ export class Catalog {
       const { part } = await entry.part(method, NO_CAPABILITIES, false);
       return someInSlices(targets(method, part?.snapshot.items), test);
     });
-    return Promise.all(reading).then((found) => found.includes(true));
+    return Promise.all(reading).then((found) => found.includes(true) || this.isSignedOut(caller, server));
   }
 
   /** Reports every list as changed, because callers may see other items from now on. */

@@ -58,6 +58,33 @@ test('S27: each caller has the list of its own account; without one it has the t
   expect([servers.isSignedOut(ADA), servers.isSignedOut(BEN)]).toEqual([false, true]);
 });
 
+test('lists are read with the token of the latest request of the caller: that of an earlier one may have expired', async () => {
+  accounts.add('ada');
+  const given: Caller[] = [];
+  servers.close();
+  const later = { ...ADA, principal: { ...ADA.principal } };
+  servers = new PersonalServers({
+    upstream: {
+      name: 'notes',
+      describe: async () => ({ capabilities: { tools: {} } }),
+      request: async (caller: Caller): Promise<Outcome> => {
+        given.push(caller);
+        return complete(RawObject.from({ tools: [] }));
+      },
+      keepWatching: async () => {},
+      listNews: () => 'polled',
+      health: () => ({ status: 'up', speaks: [] }),
+    } as unknown as Upstream,
+    ...{ rules: ALL_TOOLS, patience: 1_000, log: SILENT, announce: () => {} },
+  });
+  await toolsOf(ADA);
+  servers.for(later);
+  await servers.for(ADA).refreshTools(NO_CAPABILITIES);
+  expect(given.map(({ principal }) => principal)).toEqual([ADA.principal, ADA.principal]);
+  await servers.for(later).refreshTools(NO_CAPABILITIES);
+  expect(given.at(-1)?.principal).toBe(later.principal);
+});
+
 test('a sign-in is announced to its caller only, and the lists are read again', async () => {
   expect(await toolsOf(ADA)).toEqual([SIGN_IN_TOOL]);
   accounts.add('ada');

@@ -67,6 +67,7 @@ export class PersonalServers {
     const { key } = principal;
     const known = this.callers.get(key);
     if (known) {
+      known.upstream.use(principal);
       // The map is ordered by last use, so that the first entry can go.
       this.callers.delete(key);
       this.callers.set(key, known);
@@ -92,7 +93,7 @@ class CallersUpstream implements Upstream {
   readonly name: string;
   /** Undefined until the server has answered. */
   signedIn: boolean | undefined;
-  private readonly caller: Caller;
+  private caller: Caller;
 
   constructor(
     private readonly upstream: Upstream,
@@ -101,6 +102,11 @@ class CallersUpstream implements Upstream {
   ) {
     this.name = upstream.name;
     this.caller = { ...GATEWAY, principal };
+  }
+
+  /** The caller has sent another request: its token replaces the one of an earlier request, which may have expired. */
+  use(principal: Principal): void {
+    if (principal !== this.caller.principal) this.caller = { ...GATEWAY, principal };
   }
 
   async describe(): Promise<ServerDescription> {

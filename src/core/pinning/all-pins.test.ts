@@ -101,7 +101,9 @@ describe.each(['sqlite', 'postgres'] as const)('S21: pins in %s', (engine) => {
     expect(pins.withholds('tool', 'send')).toBe(false);
     // The difference is reported.
     expect(one.lines).toMatchObject([{ server: 'mail', name: 'send', from: hashOf(ofAda[0]!), to: hashOf(ofBob[0]!) }]);
-    expect(one.pinning.findings(10).items).toMatchObject([{ server: 'mail', name: 'send', state: 'changed' }]);
+    await expect
+      .poll(() => one.pinning.findings(10).items)
+      .toMatchObject([{ server: 'mail', name: 'send', state: 'changed' }]);
   });
 
   test('a changed definition is withheld on every replica until it is approved, and the others stay', async () => {

@@ -108,15 +108,12 @@ export class Pinning implements AllPins {
   }
 
   /** The items of running servers that an operator should look at, at most `limit`. */
-  findings(
-    limit: number,
-    concerns: (server: string) => boolean = () => true,
-  ): { readonly count: number; readonly items: PinFinding[] } {
+  findings(limit: number): { readonly count: number; readonly items: PinFinding[] } {
     const items: PinFinding[] = [];
     let count = 0;
     for (const [server, users] of this.users) {
       const [user] = users;
-      if (!user || !concerns(server)) continue;
+      if (!user) continue;
       for (const { kind, name, seen, reason, flags } of this.of(server).values()) {
         if (seen === undefined && flags.length === 0) continue;
         count++;

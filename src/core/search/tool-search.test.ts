@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import { GATEWAY } from '../caller.js';
+import { type Caller, GATEWAY, principalOf } from '../caller.js';
 import type { Catalog } from '../catalog/catalog.js';
 import type { Item } from '../catalog/listing.js';
 import { ALL_SERVERS } from '../view.js';
@@ -46,6 +46,31 @@ test('a tool is found by the title and the description that its server gives its
   ]);
   expect(await names(search, 'search papers')).toEqual(['b__search']);
   expect(await names(search, 'scientific preprints')).toEqual(['b__search']);
+});
+
+test('S27: searches at the same time find the tools of their own callers, where each has an account of its own', async () => {
+  const partOf = (name: string) => {
+    const item = { key: name, own: name, value: { name, description: `Reads the notes of ${name}` }, mirrored: [] };
+    const snapshot = { items: [item as Item], byKey: new Map([[name, item as Item]]) };
+    return { server: 'notes', snapshot, ttl: 0, varies: false, trust: 1, hidden: new Set<string>() };
+  };
+  const set = {};
+  const catalog = {
+    setOf: () => set,
+    parts: ({ principal }: Caller) => Promise.resolve({ parts: [partOf(principal.subject)], missing: [] }),
+    clashes: () => new Set<string>(),
+    isTaken: () => false,
+    exposed: (_view: unknown, _method: unknown, _server: string, name: string) => name,
+    has: () => true,
+  };
+  const search = new ToolSearch(catalog as unknown as Catalog);
+  const callers = ['ada', 'ben', 'cleo'];
+  const found = await Promise.all(
+    callers.map((subject) =>
+      search.search({ ...GATEWAY, principal: principalOf({ subject }) }, ALL_SERVERS, { query: 'notes', limit: 5 }),
+    ),
+  );
+  expect(found.map((tools) => tools.map(({ name }) => name))).toEqual(callers.map((subject) => [subject]));
 });
 
 test('the trust of a server lowers the scores of its tools', async () => {

@@ -72,7 +72,7 @@ export class ToolSearch {
     request: ToolSearchRequest,
   ): Promise<{ readonly tools: FoundTool[]; readonly missing: readonly Missing[] }> {
     const { index, options, found, missing } = await this.prepared(caller, view, request);
-    return { tools: this.ranked(caller, index, request, options).map(found), missing };
+    return { tools: this.ranked(caller, index(), request, options).map(found), missing };
   }
 
   /** Why a search ranks the tools of a view in its order. `learned` counts as if learning were on. */
@@ -83,17 +83,20 @@ export class ToolSearch {
     learned: LearnedScores | undefined,
   ): Promise<Omit<Explanation, 'hits'> & { readonly hits: readonly (ExplainedHit & FoundTool)[] }> {
     const { index, options, found } = await this.prepared(caller, view, request);
-    const { hits, ...more } = explain(index, request.query, { ...options, learned });
+    const { hits, ...more } = explain(index(), request.query, { ...options, learned });
     return { ...more, hits: hits.map((hit) => ({ ...hit, ...found(hit) })) };
   }
 
-  /** The index of the tools that a caller sees in a view, limited to these tools. */
+  /**
+   * The index of the tools that a caller sees in a view, limited to these tools. `index` is called right before the
+   * search: callers share the index, and at a server with accounts of users each of them has other tools.
+   */
   private async prepared(
     caller: Caller,
     view: View,
     request: ToolSearchRequest,
   ): Promise<{
-    index: ToolRanking;
+    index: () => ToolRanking;
     options: SearchOptions;
     found: (hit: Hit) => FoundTool;
     missing: readonly Missing[];
@@ -116,7 +119,7 @@ export class ToolSearch {
     const exposed = (server: string, name: string): string =>
       catalog.exposed(view, 'tools/list', server, name, clashes);
     return {
-      index: this.indexFor(set, parts),
+      index: () => this.indexFor(set, parts),
       options: { limit: request.limit, visible: { hiddenOf: (server) => shown.get(server)?.hidden }, allowed, similar },
       found: ({ server, name, score, duplicates }) => ({
         name: exposed(server, name),

@@ -18,6 +18,8 @@ export interface UsersOptions {
   readonly users: OAuthUsers;
   readonly records: Pick<OAuthRecords, 'removeAccount'>;
   readonly revocations: Pick<OAuthRevocations, 'add'>;
+  /** Removes everything else that is kept for a user. */
+  forget(user: OAuthUser): Promise<void>;
   /** Takes a record of every change. */
   readonly audit: AuditTrail;
   /** The person that changes users. */
@@ -67,14 +69,19 @@ export class Users {
     }
   }
 
-  /** Ends all sessions and tokens of the user too: access tokens are refused within a second on every replica. */
+  /**
+   * Ends all sessions and tokens of the user too: access tokens are refused within a second on every replica. Nothing of
+   * the user is left for a later user of the same name.
+   */
   async remove(name: string): Promise<void> {
     const id = await this.known(name);
-    const { users, audit, by } = this.options;
+    const { users, audit, by, forget } = this.options;
+    const user = await users.get(id);
     await audit.change({ ...by, action: 'user.remove', subject: id }, async () => {
       await users.remove(id);
       await this.signOut(id);
     });
+    if (user) await forget(user);
   }
 
   /** Changes the password and ends all sessions and tokens, which somebody else may hold. */

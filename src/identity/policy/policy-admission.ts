@@ -19,8 +19,15 @@ export interface PolicySettings {
 export interface PolicyAdmissionOptions {
   readonly settings: PolicySettings;
   readonly log: Log;
-  /** Whether some item of a server passes the test. A promise while the gateway reads the lists of the server. */
-  readonly someItem: (server: string, test: (target: ItemTarget) => boolean) => boolean | Promise<boolean>;
+  /**
+   * Whether some item of a server, as the principal has it, passes the test. A promise while the gateway reads the lists
+   * of the server.
+   */
+  readonly someItem: (
+    principal: Principal,
+    server: string,
+    test: (target: ItemTarget) => boolean,
+  ) => boolean | Promise<boolean>;
 }
 
 /** Without any rule everything is allowed. */
@@ -92,6 +99,7 @@ export class PolicyAdmission implements Admission {
       return seen;
     };
     const found = this.options.someItem(
+      principal,
       server,
       (item) => policy.couldBe(visibilityOf(principal, item)).effect !== 'deny',
     );

@@ -23,8 +23,8 @@ export interface HealthOptions {
   readonly storage: () => Promise<StorageHealth>;
   /** Whether a caller may see a server. */
   readonly knows: (principal: Principal, server: string) => boolean | Promise<boolean>;
-  /** Definitions of servers that need an approval or contain suspicious text. Administrators see them. */
-  readonly pins?: (principal: Principal) => { readonly count: number; readonly items: readonly object[] };
+  /** Definitions that need an approval or contain suspicious text, of items that an administrator may see. */
+  readonly pins?: (principal: Principal) => Promise<{ readonly count: number; readonly items: readonly object[] }>;
   /** Records of the audit trail that were lost or wait for the database. Administrators see them. */
   readonly audit?: () => AuditStatus;
   /** The state of each plugin; undefined without plugins. Administrators see it. */
@@ -121,7 +121,7 @@ export class Health {
       serverCounts: { up: count('up'), down, unknown: count('unknown') },
       ...(this.options.audit && isAdmin(context.principal) && { audit: this.options.audit() }),
       ...(isAdmin(context.principal) && this.pluginStates()),
-      ...(this.options.pins && isAdmin(context.principal) && { pins: this.options.pins(context.principal) }),
+      ...(this.options.pins && isAdmin(context.principal) && { pins: await this.options.pins(context.principal) }),
       servers: Object.fromEntries(shown.map((server) => [server.name, server.status])),
       // Servers to which calls are refused at once, with the time until the next trial.
       ...(shown.some(({ breaker }) => breaker) && {
