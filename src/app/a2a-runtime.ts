@@ -161,6 +161,7 @@ export class A2aRuntime {
         tasks: a2a.tasks,
         streams: MAX_STREAMS,
         streamsPerCaller: a2a.streams,
+        followed: a2a.followed,
         maxHops: a2a.maxHops,
       },
       timeouts: { call: config.timeouts.call },

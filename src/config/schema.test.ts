@@ -32,6 +32,7 @@ test('the defaults', () => {
       tasks: 10_000,
       taskSize: 16_777_216,
       streams: 100,
+      followed: 1000,
       pushConfigs: 20,
     },
     egress: { allowPrivate: false, allow: [], deny: [], ports: [] },

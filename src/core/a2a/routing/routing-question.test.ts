@@ -56,6 +56,7 @@ function dispatcherWith(pipeline: Pipeline, itself: () => AgentDispatcher): Agen
       tasks: 1_000,
       streams: 10,
       streamsPerCaller: 10,
+      followed: 10,
       maxHops: 4,
     },
     timeouts: { call: 5_000 },
