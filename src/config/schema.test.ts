@@ -72,6 +72,8 @@ test('the defaults', () => {
       callsPerCaller: 2_000,
       callsPerSession: 500,
       callsPerServer: 5_000,
+      callBytesPerCaller: 64 * 1024 * 1024,
+      callBytes: 256 * 1024 * 1024,
       webSockets: 1_000,
       webSocketsPerCaller: 100,
       head: 16_384,
