@@ -15,6 +15,8 @@ import { buildRouter } from '../core/a2a/routing/routing-question.js';
 import { SignInAgent } from '../core/a2a/sign-in-agent.js';
 import type { AgentRecords } from '../core/a2a/tasks/task-records.js';
 import type { AuditTrail } from '../core/audit-trail.js';
+import { REQUEST_BYTES } from '../core/era-bridge/request-bytes.js';
+import { TaskSlots } from '../core/era-bridge/task-slots.js';
 import type { ChoiceLog } from '../core/replica-choice/choice-log.js';
 import type { QualitySource } from '../core/replica-choice/reward.js';
 import type { Seal } from '../core/seal.js';
@@ -72,6 +74,8 @@ const KEY_LIFE = 10 * 365 * 24 * 60 * 60 * 1000;
 const MAX_STREAMS = 10_000;
 /** How long the message of a task that waited for a sign-in is not delivered a second time, in milliseconds. */
 const SIGN_IN_CLAIM = 60_000;
+/** The running tasks of tool agents: their calls run on after their callers got an answer. */
+const TOOL_TASKS = { perCaller: 1_000, inAll: 10_000, requests: REQUEST_BYTES } as const;
 
 export class A2aRuntime {
   readonly directory = new Agents();
@@ -83,6 +87,7 @@ export class A2aRuntime {
   /** The agents behind the gateway; they can change while it runs. */
   readonly agents: Registrations<'agent'>;
   private readonly sender: WebhookSender;
+  private readonly toolTasks = new TaskSlots(TOOL_TASKS);
   /** Push notifications that could not be delivered. */
   readonly deadLetters: DeadLetters;
   /** The URL of the HTTP endpoints, once they are open. */
@@ -156,6 +161,7 @@ export class A2aRuntime {
         tasks: a2a.tasks,
         streams: MAX_STREAMS,
         streamsPerCaller: a2a.streams,
+        followed: a2a.followed,
         maxHops: a2a.maxHops,
       },
       timeouts: { call: config.timeouts.call },
@@ -250,6 +256,7 @@ export class A2aRuntime {
         seal,
         cluster: replica.cluster,
         patience: config.a2a.taskTtl,
+        slots: this.toolTasks,
       });
     }
     const agent = buildAgent(name, { ...settings, url } as Parameters<typeof buildAgent>[1], {

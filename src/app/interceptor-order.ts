@@ -75,6 +75,7 @@ export function pipelineOf(options: PipelineOptions): Pipeline {
     tracing,
   } = options;
   const { callsPerCaller, callsPerSession: perSession, callsPerServer: perServer } = config.limits;
+  const { callBytes: bytes, callBytesPerCaller: bytesPerCaller } = config.limits;
   // Without authentication all callers look the same and would share one limit.
   const perCaller = identified ? callsPerCaller : undefined;
   // Before admission, so that a flood costs little. A hidden target is not resolved, so no count of it exists.
@@ -87,7 +88,7 @@ export function pipelineOf(options: PipelineOptions): Pipeline {
     away: awayReport(log),
   });
   // After admission, so that a refusal never names a server that the caller may not see.
-  const limits = callLimits(new CallSlots({ perCaller, perSession, perServer }));
+  const limits = callLimits(new CallSlots({ perCaller, perSession, perServer, bytesPerCaller, bytes }));
   const approving = approval(
     { ...config.policy.approve, required: (context) => policy.approvalRule(context) },
     config.bridge.parkTtl,

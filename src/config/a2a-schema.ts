@@ -65,5 +65,12 @@ export const a2a = group('The A2A endpoints.', {
     max: 100_000,
     description: 'Maximum number of open streams of a caller.',
   }),
+  followed: integer({
+    default: 1000,
+    min: 1,
+    max: 100_000,
+    description:
+      'Maximum number of unfinished tasks of a caller that a replica follows for webhooks or after their client left the stream.',
+  }),
   pushConfigs: integer({ default: 20, min: 1, max: 1000, description: 'Maximum number of webhooks of a task.' }),
 });

@@ -51,6 +51,14 @@ export const limits = group('Limits on sizes and numbers.', {
     max: 1_000_000,
     description: 'Maximum number of concurrent calls to one server.',
   }),
+  callBytesPerCaller: size({
+    default: '64MiB',
+    description: 'Maximum number of bytes of the requests of concurrent calls of one caller; applies with `auth`.',
+  }),
+  callBytes: size({
+    default: '256MiB',
+    description: 'Maximum number of bytes of the requests of all concurrent calls.',
+  }),
   webSockets: integer({
     default: 1000,
     min: 1,

@@ -6,6 +6,10 @@ export interface CallLimits {
   readonly perCaller: number | undefined;
   readonly perSession: number | undefined;
   readonly perServer: number | undefined;
+  /** The most bytes of the requests in flight of one caller; applies with `perCaller`. */
+  readonly bytesPerCaller: number;
+  /** The most bytes of the requests in flight of all callers. */
+  readonly bytes: number;
 }
 
 /** The counters that a call counts against. */
@@ -21,15 +25,20 @@ export class CallSlots {
   private readonly callers: Counter;
   private readonly sessions: Counter;
   private readonly servers: Counter;
+  /** The bytes of all requests in flight. */
+  private bytes = 0;
 
-  constructor(limits: CallLimits) {
+  constructor(private readonly limits: CallLimits) {
     this.callers = new Counter(limits.perCaller);
     this.sessions = new Counter(limits.perSession);
     this.servers = new Counter(limits.perServer);
   }
 
-  /** Throws `overloaded` if no slot is free. Otherwise returns the function that releases the slot. */
-  take({ caller, session, server }: CallOwner): Release {
+  /**
+   * Throws `overloaded` if no slot is free. Otherwise returns the function that releases the slot. `bytes` is the size
+   * of the request, which stays in memory until the call is answered.
+   */
+  take({ caller, session, server }: CallOwner, bytes = 0): Release {
     const ofCaller = this.callers.countOf(caller);
     const ofSession = this.sessions.countOf(session);
     const ofServer = this.servers.countOf(server);
@@ -37,14 +46,28 @@ export class CallSlots {
     if (this.sessions.full(ofSession)) throw refusal('Too many calls of this session are under way', this.sessions);
     if (this.servers.full(ofServer))
       throw refusal(`Too many calls to "${server}" are under way`, this.servers, { server });
-    if (ofCaller) ofCaller.calls++;
+    const { bytesPerCaller } = this.limits;
+    // A single request may have any size that the gateway accepts.
+    if (ofCaller && ofCaller.bytes > 0 && ofCaller.bytes + bytes > bytesPerCaller)
+      throw tooMuch('The requests of your calls under way', bytesPerCaller);
+    if (this.bytes > 0 && this.bytes + bytes > this.limits.bytes)
+      throw tooMuch('The requests of all calls under way', this.limits.bytes);
+    this.bytes += bytes;
+    if (ofCaller) {
+      ofCaller.calls++;
+      ofCaller.bytes += bytes;
+    }
     if (ofSession) ofSession.calls++;
     if (ofServer) ofServer.calls++;
     let taken = true;
     return () => {
       if (!taken) return;
       taken = false;
-      if (ofCaller) ofCaller.calls--;
+      this.bytes -= bytes;
+      if (ofCaller) {
+        ofCaller.calls--;
+        ofCaller.bytes -= bytes;
+      }
       if (ofSession) ofSession.calls--;
       if (ofServer) ofServer.calls--;
     };
@@ -53,6 +76,8 @@ export class CallSlots {
 
 interface Count {
   calls: number;
+  /** The bytes of their requests. */
+  bytes: number;
 }
 
 /** The number of counts after which those without calls are removed. */
@@ -74,7 +99,7 @@ class Counter {
     const known = this.counts.get(key);
     if (known) return known;
     if (this.counts.size >= this.removeAt) this.removeIdle();
-    const count = { calls: 0 };
+    const count = { calls: 0, bytes: 0 };
     this.counts.set(key, count);
     return count;
   }
@@ -89,5 +114,12 @@ const refusal = (what: string, { limit }: Counter, data: object = {}): ProtocolE
   new ProtocolError('overloaded', `${what} (at most ${limit}); wait for some to end, or cancel them`, {
     outcome: 'not_executed',
     data: { limit, ...data },
+    headers: { 'Retry-After': '1' },
+  });
+
+const tooMuch = (what: string, limit: number): ProtocolError =>
+  new ProtocolError('overloaded', `${what} hold too much data (at most ${limit} bytes); wait for some to end`, {
+    outcome: 'not_executed',
+    data: { limit },
     headers: { 'Retry-After': '1' },
   });

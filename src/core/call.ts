@@ -88,6 +88,11 @@ export class McpContext implements CallDescription {
     return this.parsed.value;
   }
 
+  /** The size of the request. */
+  get bytes(): number {
+    return this.call.params.size;
+  }
+
   get deadline(): number | undefined {
     return this.call.deadline;
   }
@@ -176,6 +181,11 @@ export class A2aContext implements CallDescription {
 
   get arguments(): JsonValue | undefined {
     return this.call.request.value;
+  }
+
+  /** The size of the request. */
+  get bytes(): number {
+    return this.call.bytes ?? 0;
   }
 
   get deadline(): number | undefined {

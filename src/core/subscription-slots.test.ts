@@ -8,7 +8,7 @@ const uris = (count: number): string[] => Array.from({ length: count }, (_, i) =
 const refused = expect.objectContaining({ reason: 'rate_limited' });
 
 describe('subscriptions', () => {
-  const limits = { entries: 10, perCaller: 3, entriesPerCaller: 25 };
+  const limits = { entries: 10, perCaller: 3, entriesPerCaller: 25, charactersPerCaller: 1_000 };
 
   test('name a limited number of resources and tasks', () => {
     const slots = new SubscriptionSlots(limits);
@@ -29,6 +29,17 @@ describe('subscriptions', () => {
     first!();
     slots.take(ada, {});
     expect(() => slots.take(ada, {})).toThrow(refused);
+  });
+
+  test('of a caller name a limited number of characters', () => {
+    const slots = new SubscriptionSlots(limits);
+    const long = (name: string): string => name.repeat(600);
+    const first = slots.take(ada, { resourceSubscriptions: [long('a')] });
+    expect(() => slots.take(ada, { resourceSubscriptions: [long('b')] })).toThrow(refused);
+    expect(() => slots.take(ada, { taskIds: [long('b')] })).toThrow(refused);
+    slots.take(bob, { resourceSubscriptions: [long('b')] });
+    first();
+    slots.take(ada, { resourceSubscriptions: [long('b')] });
   });
 
   test('of the gateway itself are not counted', () => {

@@ -10,37 +10,63 @@ export interface SubscriptionLimits {
   readonly perCaller: number;
   /** The most resources and tasks in all subscriptions of a caller. */
   readonly entriesPerCaller: number;
+  /** The most characters of these names. */
+  readonly charactersPerCaller: number;
 }
 
-const LIMITS: SubscriptionLimits = { entries: 1_000, perCaller: 5_000, entriesPerCaller: 5_000 };
+const LIMITS: SubscriptionLimits = {
+  entries: 1_000,
+  perCaller: 5_000,
+  entriesPerCaller: 5_000,
+  charactersPerCaller: 1024 * 1024,
+};
+
+/** What one caller holds. */
+interface Held {
+  /** The subscriptions, and the number of names as their bytes. */
+  readonly subscriptions: Quota;
+  readonly characters: Quota;
+}
 
 /** Counts open subscriptions and what they name, because each resource costs a request to its server, and memory. */
 export class SubscriptionSlots {
-  private readonly callers = new Map<string, Quota>();
+  private readonly callers = new Map<string, Held>();
 
   constructor(private readonly limits: SubscriptionLimits = LIMITS) {}
 
   /** Throws if the caller has too many. Otherwise returns the function that releases the subscription. */
   take({ principal }: Caller, { resourceSubscriptions = [], taskIds = [] }: SubscriptionFilter): Release {
-    const { entries, perCaller, entriesPerCaller } = this.limits;
-    const named = resourceSubscriptions.length + taskIds.length;
-    if (named > entries)
+    const { entries, perCaller, entriesPerCaller, charactersPerCaller } = this.limits;
+    const names = [...resourceSubscriptions, ...taskIds];
+    if (names.length > entries)
       throw new ProtocolError('invalid_params', `A subscription names at most ${entries} resources and tasks`, {
         outcome: 'not_executed',
       });
     // The gateway's own subscriptions serve the sessions of all callers.
     if (principal === GATEWAY.principal) return () => {};
-    const quota = this.callers.get(principal.key) ?? new Quota({ count: perCaller, bytes: entriesPerCaller });
-    const release = quota.take(named);
-    if (!release)
-      throw new ProtocolError('rate_limited', 'Too many subscriptions of this caller are open; close some first', {
-        outcome: 'not_executed',
-        headers: { 'Retry-After': '1' },
-      });
-    this.callers.set(principal.key, quota);
+    const held = this.callers.get(principal.key) ?? {
+      subscriptions: new Quota({ count: perCaller, bytes: entriesPerCaller }),
+      characters: new Quota({ count: Number.POSITIVE_INFINITY, bytes: charactersPerCaller }),
+    };
+    const { subscriptions, characters } = held;
+    const releaseNames = characters.take(names.reduce((sum, { length }) => sum + length, 0));
+    if (!releaseNames) throw tooMany('The names in the open subscriptions of this caller are too long in all');
+    const release = subscriptions.take(names.length);
+    if (!release) {
+      releaseNames();
+      throw tooMany('Too many subscriptions of this caller are open');
+    }
+    this.callers.set(principal.key, held);
     return () => {
       release();
-      if (quota.used === 0 && this.callers.get(principal.key) === quota) this.callers.delete(principal.key);
+      releaseNames();
+      if (subscriptions.used === 0 && this.callers.get(principal.key) === held) this.callers.delete(principal.key);
     };
   }
 }
+
+const tooMany = (what: string): ProtocolError =>
+  new ProtocolError('rate_limited', `${what}; close some first`, {
+    outcome: 'not_executed',
+    headers: { 'Retry-After': '1' },
+  });

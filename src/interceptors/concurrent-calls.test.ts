@@ -18,7 +18,10 @@ const contextOf = (caller: Caller, forward: McpRoute['forward'], nested = false)
   return new McpContext(caller, call, { target: { server: 'a', kind: 'tool', name: 'b' }, forward }, 0);
 };
 
-const pipeline = () => new Pipeline([callLimits(new CallSlots({ perCaller: 1, perSession: undefined, perServer: 2 }))]);
+const pipeline = () =>
+  new Pipeline([
+    callLimits(new CallSlots({ bytes: 1e9, bytesPerCaller: 1e9, perCaller: 1, perSession: undefined, perServer: 2 })),
+  ]);
 
 describe('calls in flight', () => {
   test('are refused beyond a limit and not forwarded; the end of a call frees its slot, on success and failure', async () => {

@@ -5,7 +5,7 @@ import type { Release } from '../core/count-and-byte-limit.js';
 import type { Interceptor, Next } from '../core/pipeline.js';
 
 /**
- * Limits the calls in flight of each caller, session, and server or agent. A call beyond a limit is refused and reaches
+ * Limits the calls in flight of each caller, session, and server or agent, and the bytes of their requests. A call beyond a limit is refused and reaches
  * no upstream. A call counts until it is answered; tasks, parked calls and streams of agents have limits of their own.
  */
 export function callLimits(slots: CallSlots): Interceptor {
@@ -18,7 +18,7 @@ export function callLimits(slots: CallSlots): Interceptor {
       return isPartOfSameAgent(context)
         ? next(context)
         : releasing(slots.take({ caller: undefined, session: undefined, server }), context, next);
-    return releasing(slots.take({ caller: caller.principal.key, session, server }), context, next);
+    return releasing(slots.take({ caller: caller.principal.key, session, server }, context.bytes), context, next);
   };
 }
 

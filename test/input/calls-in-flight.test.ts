@@ -117,3 +117,31 @@ it('calls to one server are limited over all callers', async () => {
     await narrow.close();
   }
 });
+
+it('the requests of concurrent calls of one caller hold a limited number of bytes', async () => {
+  const narrow = await startWorld(
+    {
+      auth: AUTH,
+      limits: { callBytesPerCaller: '100KiB' },
+      timeouts: { call: '1h', callMax: '1h' },
+    },
+    { bystander: as(BOB) },
+  );
+  try {
+    const session = await Session.open(narrow.mcp, '2025-11-25', as(ADA));
+    const large = 'x'.repeat(60 * 1024);
+    await session.stream('tools/call', wait(large), 1);
+    await eventually(
+      () => narrow.echo.calls.some(({ name }) => name === 'wait'),
+      (there) => there,
+      60_000,
+    );
+    const ask = async (caller: string): Promise<string> =>
+      textOf((await modernCall(narrow.mcp, 'echo__echo', { text: large }, { headers: as(caller) })).json);
+    expect(await ask(ADA)).toContain('The requests of your calls under way hold too much data');
+    expect(await ask(BOB)).toBe(large);
+    await session.end();
+  } finally {
+    await narrow.close();
+  }
+});

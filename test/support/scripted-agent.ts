@@ -301,6 +301,7 @@ export async function startRig(): Promise<Rig> {
           tasks: 1_000,
           streams: 10,
           streamsPerCaller: 3,
+          followed: 10,
           maxHops: 3,
         },
         timeouts: { call: 5_000, refresh: 300, hold: 1_000, lease: 600 },

@@ -118,6 +118,7 @@ export class AgentDispatcher implements AgentGateway {
     this.preparer = new MessagePreparer({
       records,
       storedTasks,
+      taskLogs: this.taskLogs,
       limits,
       pushes,
       now,
@@ -319,6 +320,7 @@ export class AgentDispatcher implements AgentGateway {
     switch (call.operation) {
       case 'CreateTaskPushNotificationConfig': {
         const config = request as TaskPushNotificationConfig;
+        this.taskLogs.checkRoom(caller.principal.key);
         const created = await pushes.create(caller, record, config, call.dialect, call.exchange);
         await this.ensureUpdates(caller, agent, record);
         return answer(created);

@@ -17,6 +17,8 @@ export interface AgentCall {
   readonly agent: string | undefined;
   readonly operation: Operation;
   readonly request: Passed<JsonObject>;
+  /** The size of the request as the client sent it. */
+  readonly bytes?: number;
   /** The caller's dialect. A task or a push configuration created by this call is stored with it. */
   readonly dialect: DialectId;
   readonly exchange: Exchange;

@@ -44,6 +44,7 @@ export async function dispatchCall(
       agent: params['agent'],
       operation,
       request,
+      bytes: req.bodySize,
       dialect,
       exchange: exchangeOf((name) => req.header(name), cancellation),
       requestId: req.id,

@@ -231,6 +231,7 @@ export class GrpcEndpoint {
       agent,
       operation,
       request: { value: rest as JsonObject },
+      bytes: call.request.length,
       dialect: service.dialect,
       exchange: exchangeOf((name) => textIn(metadata, name), cancellation),
       ...deadlineOf(call),

@@ -114,6 +114,11 @@ export class InboundRequest implements AuthenticationRequest {
     });
   }
 
+  /** The bytes of the body that were read. */
+  get bodySize(): number {
+    return this.body?.size ?? 0;
+  }
+
   /** The exchange has ended: no more of the body arrives. */
   over(): void {
     if (this.body ? this.body.pending : !this.complete) this.fail(endedEarly());
@@ -137,6 +142,7 @@ class Body {
   private readonly parts = new BodyBuffer();
   private readonly timer: NodeJS.Timeout | undefined;
   private over = false;
+  size = 0;
 
   constructor(
     private readonly message: Incoming,
@@ -160,7 +166,10 @@ class Body {
   add(part: Buffer): void {
     if (this.over) return;
     if (this.parts.size + part.length > this.limit) this.fail(tooLarge(this.limit, this.source));
-    else this.parts.add(part);
+    else {
+      this.size += part.length;
+      this.parts.add(part);
+    }
   }
 
   end(): void {

@@ -1,4 +1,5 @@
 import { Cancellation, type Principal } from '../../core/caller.js';
+import { Quota } from '../../core/count-and-byte-limit.js';
 import type { View } from '../../core/gateway.js';
 import { newRequestId } from '../../core/request-id.js';
 import { ProtocolError } from '../../protocol/errors.js';
@@ -42,7 +43,10 @@ export interface DuplexClientOptions {
  */
 export class DuplexClient {
   private session: ClientSession | undefined;
+  /** The end of the handshake that runs; undefined if none does. */
   private opening: Promise<void> | undefined;
+  /** The messages that wait for it. */
+  private readonly early = new Quota(MOST_EARLY);
   private readonly running = new Map<Id, Cancellation>();
   /** The running requests that are subscriptions. */
   private readonly listening = new Set<Id>();
@@ -91,7 +95,7 @@ export class DuplexClient {
         );
       } else {
         const principal = authenticate();
-        await this.message(incoming, principal instanceof Promise ? await principal : principal);
+        await this.message(incoming, principal instanceof Promise ? await principal : principal, text.length);
       }
     } catch (error) {
       if (error instanceof ProtocolError) {
@@ -116,7 +120,7 @@ export class DuplexClient {
     };
   }
 
-  private async message(message: RpcMessage, principal: Principal): Promise<void> {
+  private async message(message: RpcMessage, principal: Principal, bytes: number): Promise<void> {
     if (message.kind === 'response') {
       await this.session?.handle(principal, message, this.channel());
       return;
@@ -139,10 +143,21 @@ export class DuplexClient {
       else this.cancelled(message.method, message.params.get('requestId'));
     } else if (classified.kind === 'initialize' && message.kind === 'request') {
       // One handshake at a time: the next one finds an open session, or none if the handshake failed.
-      const opening = (this.opening ?? Promise.resolve()).then(() => this.initialize(message, principal));
-      this.opening = opening.catch(() => {});
+      const release = this.opening && this.early.take(bytes);
+      if (this.opening && !release) throw tooEarly(message.id);
+      const before = this.opening ?? Promise.resolve();
+      const opening = before.then(() => {
+        release?.();
+        return this.initialize(message, principal);
+      });
+      const over: Promise<void> = opening
+        .catch(() => {})
+        .then(() => {
+          if (this.opening === over) this.opening = undefined;
+        });
+      this.opening = over;
       await opening;
-    } else await this.inSession(message, principal);
+    } else await this.inSession(message, principal, bytes);
   }
 
   private async modern(
@@ -217,8 +232,15 @@ export class DuplexClient {
     }
   }
 
-  private async inSession(message: RpcMessage, principal: Principal): Promise<void> {
-    await this.opening;
+  private async inSession(message: RpcMessage, principal: Principal, bytes: number): Promise<void> {
+    if (this.opening) {
+      const release = this.early.take(bytes);
+      // Only a request gets an answer; any other message is dropped.
+      if (!release && message.kind === 'request') throw tooEarly(message.id);
+      if (!release) return;
+      await this.opening;
+      release();
+    }
     if (message.kind === 'notification' && message.method === 'notifications/cancelled')
       this.cancelled(message.method, message.params.get('requestId'));
     if (this.session) await this.session.handle(principal, message, this.channel());
@@ -261,6 +283,11 @@ export class DuplexClient {
   }
 }
 
+/** The messages that wait for the end of the handshake, which may take as long as a server takes to answer. */
+const MOST_EARLY = { count: 1_000, bytes: 4 * 1024 * 1024 } as const;
 const STOPPING = 'The gateway is stopping';
 /** Open subscriptions of one connection. */
 const MOST_LISTENS = 100;
+
+const tooEarly = (id: Id): ProtocolError =>
+  new ProtocolError('rate_limited', 'Too many messages wait for the end of the handshake', { id });

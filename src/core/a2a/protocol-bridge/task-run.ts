@@ -2,18 +2,32 @@ import { isSettled, type StreamResponse, type Task } from '../../../protocol/a2a
 import { applyEvent } from '../../../protocol/a2a/task-events.js';
 import { Cancellation } from '../../caller.js';
 import type { Events } from '../agent.js';
+import { sizeOfEvent } from '../tasks/task-size.js';
 
-/** One turn of a task that the gateway runs itself: its events so far, for all listeners. */
+/** The most events that wait for listeners, and their bytes. A listener that is further behind gets the current task. */
+const MOST_EVENTS = 1_000;
+const MOST_EVENT_BYTES = 1024 * 1024;
+/** The most messages of the tool that the history keeps, and their bytes; the oldest are dropped. */
+const MOST_MESSAGES = 1_000;
+const MOST_MESSAGE_BYTES = 1024 * 1024;
+
+/** One turn of a task that the gateway runs itself: its last events, for all listeners. */
 export class TaskRun {
   readonly cancellation = new Cancellation();
   private readonly events: StreamResponse[] = [];
+  /** The number of events that were dropped. */
+  private dropped = 0;
+  private bytes = 0;
+  /** The messages of the tool, the oldest first. */
+  private readonly said: { readonly id: string; readonly bytes: number }[] = [];
+  private saidBytes = 0;
   private readonly waiting = new Set<() => void>();
   private current: Task;
   private ended = false;
 
   constructor(task: Task) {
     this.current = task;
-    this.events.push({ task });
+    this.keep({ task });
   }
 
   get task(): Task {
@@ -28,23 +42,61 @@ export class TaskRun {
   /** Adds an event. After an event that settles the task, further events are ignored. */
   emit(event: StreamResponse): void {
     if (this.ended) return;
-    this.events.push(event);
-    this.current = applyEvent(this.current, event);
+    this.keep(event);
+    this.current = this.withoutOldest(applyEvent(this.current, event), event);
     this.ended = isSettled(this.current.status.state);
     for (const wake of [...this.waiting]) wake();
   }
 
+  /** A tool may report progress without end, so only the last events stay. */
+  private keep(event: StreamResponse): void {
+    this.events.push(event);
+    this.bytes += sizeOfEvent({ value: event });
+    // A single event stays whatever its size.
+    while (this.events.length > MOST_EVENTS || (this.events.length > 1 && this.bytes > MOST_EVENT_BYTES)) {
+      this.bytes -= sizeOfEvent({ value: this.events.shift()! });
+      this.dropped++;
+    }
+  }
+
+  /** The task without the oldest messages of the tool, if they are too many. */
+  private withoutOldest(task: Task, event: StreamResponse): Task {
+    const message = event.statusUpdate?.status.message;
+    if (!message) return task;
+    const bytes = sizeOfEvent({ value: event });
+    this.said.push({ id: message.messageId, bytes });
+    this.saidBytes += bytes;
+    if (this.said.length <= MOST_MESSAGES && this.saidBytes <= MOST_MESSAGE_BYTES) return task;
+    const old = new Set<string>();
+    // Half of the limit, so that this is rare.
+    while (this.said.length > 1 && (this.said.length > MOST_MESSAGES / 2 || this.saidBytes > MOST_MESSAGE_BYTES / 2)) {
+      const { id, bytes: freed } = this.said.shift()!;
+      old.add(id);
+      this.saidBytes -= freed;
+    }
+    return { ...task, history: (task.history ?? []).filter(({ messageId }) => !old.has(messageId)) };
+  }
+
   /** The events of the whole turn, or the current task and the events after it. */
   async *listen(fromStart: boolean): Events {
+    let at = fromStart ? 0 : this.end;
     if (!fromStart) yield { value: { task: this.current } };
-    for (let at = fromStart ? 0 : this.events.length; ; ) {
-      const event = this.events[at];
-      if (event) {
+    for (;;) {
+      const event = this.events[at - this.dropped];
+      if (at < this.dropped) {
+        at = this.end;
+        yield { value: { task: this.current } };
+      } else if (event) {
         at++;
         yield { value: event };
       } else if (this.ended) return;
       else await this.news();
     }
+  }
+
+  /** The number of all events so far. */
+  private get end(): number {
+    return this.dropped + this.events.length;
   }
 
   private news(): Promise<void> {

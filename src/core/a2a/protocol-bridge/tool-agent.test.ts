@@ -6,6 +6,7 @@ import type { JsonValue } from '../../../protocol/jsonrpc/raw.js';
 import { RawObject } from '../../../protocol/jsonrpc/raw.js';
 import { GATEWAY } from '../../caller.js';
 import { type Cluster, ReplicaGone } from '../../cluster.js';
+import { TaskSlots } from '../../era-bridge/task-slots.js';
 import { type Call, complete, type Gateway } from '../../gateway.js';
 import { Seal } from '../../seal.js';
 import { noteIn } from '../tasks/gateway-notes.js';
@@ -81,6 +82,7 @@ function testbed() {
         written.set(id, (await made.getTask(GATEWAY, { id })).value);
       },
       cluster: replicas.of(self),
+      slots: new TaskSlots({ perCaller: 3, inAll: 100, requests: { perCaller: 10_000, inAll: 100_000 } }),
     });
     return made;
   };
@@ -118,4 +120,38 @@ test('the end of a task is stored without a waiting client; a task of a dead rep
   replicas.gone.add('one');
   expect(await stateOn(two, left)).toBe('TASK_STATE_FAILED');
   expect(calls).toHaveLength(2);
+});
+
+const saying = (text: string): { value: SendMessageRequest } => ({
+  value: { message: { messageId: 'm', role: 'ROLE_USER', parts: [{ text }] } },
+});
+
+test('a caller has a limited number of running tasks, also without waiting for them', async () => {
+  const { begin, one, calls } = testbed();
+  const tasks = [await begin(one), await begin(one), await begin(one)];
+  await expect(one.send(GATEWAY, saying('go'), ownExchange())).rejects.toMatchObject({ reason: 'overloaded' });
+  expect(calls).toHaveLength(3);
+  calls[0]!.finish();
+  await expect.poll(() => stateOn(one, tasks[0]!)).toBe('TASK_STATE_COMPLETED');
+  await expect
+    .poll(
+      () =>
+        begin(one).then(
+          () => true,
+          () => false,
+        ),
+      { timeout: 60_000 },
+    )
+    .toBe(true);
+});
+
+test('the messages of running tasks have a limited number of bytes', async () => {
+  const { one, calls } = testbed();
+  const large = saying('x'.repeat(6_000));
+  await one.send(GATEWAY, large, ownExchange());
+  await expect(one.send(GATEWAY, large, ownExchange())).rejects.toMatchObject({
+    reason: 'overloaded',
+    message: expect.stringContaining('too much data') as string,
+  });
+  expect(calls).toHaveLength(1);
 });

@@ -20,10 +20,12 @@ import { schemasOf, skillOf, TOOLS_EXTENSION, type Tool } from '../../../protoco
 import { type Caller, Cancellation, GATEWAY } from '../../caller.js';
 import { type Glob, globOf } from '../../catalog/glob.js';
 import { type Cluster, ReplicaGone } from '../../cluster.js';
+import type { TaskSlots } from '../../era-bridge/task-slots.js';
 import { backoff, sleep } from '../../timing.js';
 import type { Agent, AgentFacts, AgentHealth, Events, Exchange, Passed } from '../agent.js';
 import { taskForAgent } from '../tasks/task-ids.js';
 import type { AgentRecords, TaskKey } from '../tasks/task-records.js';
+import { sizeOfEvent } from '../tasks/task-size.js';
 import { TaskRun } from './task-run.js';
 import { callOf, ToolMessageHandler, type ToolMessageHandlerOptions } from './tool-message-handler.js';
 import { failure, moved, runnerOf, status, working } from './tool-status.js';
@@ -40,6 +42,8 @@ export interface ToolAgentOptions extends ToolMessageHandlerOptions {
   /** Stores the current state of a task that no follower updates. */
   readonly tell: (key: TaskKey) => Promise<void>;
   readonly cluster: Cluster;
+  /** Limits the running tasks of all tool agents, which run on after their callers got an answer. */
+  readonly slots: Pick<TaskSlots, 'take'>;
 }
 
 /** Subjects of requests between replicas about running tasks. */
@@ -252,13 +256,15 @@ export class ToolAgent implements Agent {
     const tools = await this.tools(caller);
     const before = message.taskId === undefined ? undefined : await this.find(message.taskId);
     if (before) this.checkWaits(before);
-    const run = new TaskRun(working(before ?? newTask(message), message, this.options.cluster.self));
-    const { id } = run.task;
-    this.runs.set(id, run);
+    const task = working(before ?? newTask(message), message, this.options.cluster.self);
+    const bytes = sizeOfEvent({ value: { task } });
+    const release = this.options.slots.take(caller.principal.key, bytes, 'not_executed');
+    const run = new TaskRun(task);
+    this.runs.set(task.id, run);
     void this.turns
       .work(caller, run, request, tools, before)
       .catch((error: unknown) => run.emit(failure(run.task, error)))
-      .finally(() => this.keep(run));
+      .finally(() => this.keep(run).finally(release));
     return run;
   }
 

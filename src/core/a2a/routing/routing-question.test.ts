@@ -56,6 +56,7 @@ function dispatcherWith(pipeline: Pipeline, itself: () => AgentDispatcher): Agen
       tasks: 1_000,
       streams: 10,
       streamsPerCaller: 10,
+      followed: 10,
       maxHops: 4,
     },
     timeouts: { call: 5_000 },
@@ -162,7 +163,7 @@ describe('the routing agent behind the dispatcher (G-4, G-5)', () => {
         away: () => {},
         overloaded: () => undefined,
       }),
-      callLimits(new CallSlots({ perCaller: 1, perSession: undefined, perServer: 1 })),
+      callLimits(new CallSlots({ bytes: 1e9, bytesPerCaller: 1e9, perCaller: 1, perSession: undefined, perServer: 1 })),
     ]);
     const limited: AgentDispatcher = dispatcherWith(pipeline, () => limited);
     const states: string[] = [];

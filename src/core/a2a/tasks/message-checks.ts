@@ -28,6 +28,8 @@ export interface A2aLimits {
   /** The most open streams, for all callers and for one. */
   readonly streams: number;
   readonly streamsPerCaller: number;
+  /** The most unfinished tasks of one caller that the gateway follows although nobody reads them. */
+  readonly followed: number;
   readonly maxHops: number;
 }
 

@@ -20,6 +20,7 @@ import {
 } from './message-checks.js';
 import type { StoredTasks } from './stored-tasks.js';
 import { messageForAgent, taskForClient } from './task-ids.js';
+import type { TaskLogs } from './task-logs.js';
 import type { AgentRecords, TaskRecord } from './task-records.js';
 
 /** One message of a client, checked and ready for its agent. */
@@ -45,6 +46,7 @@ export interface PreparedMessage {
 export interface MessagePreparerOptions {
   readonly records: AgentRecords;
   readonly storedTasks: Pick<StoredTasks, 'check'>;
+  readonly taskLogs: Pick<TaskLogs, 'checkRoom'>;
   readonly limits: A2aLimits;
   readonly hops: LoopGuard;
   readonly pushes: Pick<PushNotifications, 'check'> | undefined;
@@ -77,6 +79,7 @@ export class MessagePreparer {
     if (chosenId !== undefined && !clientChoosesTaskIds(call.dialect)) taskNotFound();
     if (record) checkFollowUp(message, record);
     else this.options.storedTasks.check(caller.principal.key);
+    if (push || call.operation === 'SendStreamingMessage') this.options.taskLogs.checkRoom(caller.principal.key);
     const contextId = record?.contextId ?? (message.contextId || undefined);
     if (contextId !== undefined && !record) await this.checkContext(caller, name, contextId);
     const { referenceTaskIds: named } = message;

@@ -5,7 +5,7 @@ import type { TaskState } from '../../../protocol/a2a/model.js';
 
 const limits = {
   ...{ parts: 10, artifacts: 5, history: 8, taskSize: 100_000, tasks: 20 },
-  ...{ streams: 10, streamsPerCaller: 3, maxHops: 3 },
+  ...{ streams: 10, streamsPerCaller: 3, followed: 100, maxHops: 3 },
 };
 
 let rig: Rig;

@@ -257,6 +257,30 @@ describe('a stream', () => {
     await start();
   });
 
+  test('the tasks that the gateway follows after their client has left are limited', async () => {
+    const leave = async (id: string): Promise<Channel> => {
+      upstream = new Channel();
+      upstream.push({ task: task(id, 'TASK_STATE_WORKING') });
+      await (await start()).return?.();
+      return upstream;
+    };
+    const first = await leave('t0');
+    for (let i = 1; i < 10; i++) await leave(`t${i}`);
+    await expect(start()).rejects.toMatchObject({
+      reason: 'rate_limited',
+      message: expect.stringContaining('at most 10') as string,
+    });
+    // A message that is not followed further is accepted, and so are messages of other callers.
+    rig.one.onSend = async () => ({ value: { task: task('s1', 'TASK_STATE_WORKING') } });
+    await core.send({ configuration: { returnImmediately: true } });
+    upstream = new Channel();
+    upstream.push({ task: task('b1', 'TASK_STATE_WORKING') });
+    await start({}, 'bob');
+    first.push(status('t0', 'TASK_STATE_COMPLETED'));
+    await expect.poll(async () => (await stored('t0'))?.task.status.state).toBe('TASK_STATE_COMPLETED');
+    await leave('t10');
+  });
+
   test('a reader that is far behind gets the current task instead of the missed events', async () => {
     upstream.push({ task: task('t1', 'TASK_STATE_WORKING') });
     const events = await start();

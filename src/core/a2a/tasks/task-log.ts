@@ -105,6 +105,11 @@ export class TaskLog {
     return this.written > 0;
   }
 
+  /** About the bytes of the task. */
+  get bytes(): number {
+    return this.size.bytes;
+  }
+
   /** Whether this replica gets events of the task from its agent. */
   get followed(): boolean {
     return this.follower?.kind === 'agent' && this.follower.active;

@@ -26,12 +26,16 @@ const CLAIMS = 50;
 /** Intervals at which tasks are checked whose agents are expected to call back, or whose agents are unreachable. */
 const CHECK_INTERVAL = { called: 30_000, away: 30_000 };
 
+/** The tasks of one caller in memory may have this many times the bytes of the largest task. */
+const LARGEST_TASKS = 4;
+
 const nameOf = ({ agent, owner, id }: TaskKey): string => JSON.stringify([agent, owner, id]);
 const callerOf = (owner: string): Caller => ({ ...GATEWAY, principal: ownerOf(owner) });
 
 /** The active tasks of this process, and their followers. */
 export class TaskLogs {
   private readonly taskLogs = new Map<string, TaskLog>();
+  private readonly byOwner = new Map<string, Set<TaskLog>>();
   /** Claims that are being released: a new claim waits for that. */
   private readonly leaving = new Map<string, Promise<void>>();
   private beat: NodeJS.Timeout | undefined;
@@ -62,8 +66,7 @@ export class TaskLogs {
   /** Runs `work` with the task log of a task, which exists at least that long. The record of a new task has `seq` 0. */
   async with<T>(record: TaskRecord, work: (taskLog: TaskLog) => Promise<T>): Promise<T> {
     const name = nameOf(record);
-    const taskLog = this.taskLogs.get(name) ?? new TaskLog(record, this.options, this.logOwner);
-    this.taskLogs.set(name, taskLog);
+    const taskLog = this.taskLogs.get(name) ?? this.add(name, new TaskLog(record, this.options, this.logOwner));
     taskLog.users += 1;
     try {
       return await work(taskLog);
@@ -71,6 +74,29 @@ export class TaskLogs {
       taskLog.users -= 1;
       this.tidy(taskLog);
     }
+  }
+
+  /**
+   * Refuses a request after which the gateway would follow one more task without its client, if it follows as many of
+   * this caller already. Each takes memory, and a stream of its agent.
+   */
+  checkRoom(owner: string): void {
+    let unread = 0;
+    let bytes = 0;
+    for (const taskLog of this.byOwner.get(owner) ?? []) {
+      bytes += taskLog.bytes;
+      if (taskLog.followed && !taskLog.heard) unread++;
+    }
+    const { followed, taskSize } = this.options.limits;
+    if (unread < followed && bytes < LARGEST_TASKS * taskSize) return;
+    const why =
+      unread < followed
+        ? 'The running tasks of this caller hold too much data'
+        : `Too many unfinished tasks of this caller are followed (at most ${followed})`;
+    throw new ProtocolError('rate_limited', `${why}; wait for some to end, or cancel them`, {
+      outcome: 'not_executed',
+      headers: { 'Retry-After': '5' },
+    });
   }
 
   /** Makes this replica follow the task, in place of any earlier follower. */
@@ -200,6 +226,7 @@ export class TaskLogs {
     }
     await this.options.records.letGo(followed, this.options.now()).catch(() => {});
     this.taskLogs.clear();
+    this.byOwner.clear();
   }
 
   private tail(taskLog: TaskLog, agent: Agent, caller: Caller): () => void {
@@ -227,7 +254,23 @@ export class TaskLogs {
     const { follower } = taskLog;
     if (follower && !follower.persistent && !taskLog.wanted) follower.stop();
     const name = nameOf(taskLog.record);
-    if (!taskLog.inUse && this.taskLogs.get(name) === taskLog) this.taskLogs.delete(name);
+    if (!taskLog.inUse && this.taskLogs.get(name) === taskLog) this.remove(name, taskLog);
+  }
+
+  private add(name: string, taskLog: TaskLog): TaskLog {
+    this.taskLogs.set(name, taskLog);
+    const { owner } = taskLog.record;
+    const own = this.byOwner.get(owner) ?? new Set();
+    this.byOwner.set(owner, own.add(taskLog));
+    return taskLog;
+  }
+
+  private remove(name: string, taskLog: TaskLog): void {
+    this.taskLogs.delete(name);
+    const { owner } = taskLog.record;
+    const own = this.byOwner.get(owner);
+    own?.delete(taskLog);
+    if (own?.size === 0) this.byOwner.delete(owner);
   }
 
   private followed(): TaskKey[] {

@@ -16,7 +16,7 @@ import type { Artifact, Message, StreamResponse, Task } from '../../../protocol/
 const LIMIT = 100_000;
 const limits = {
   ...{ parts: 1_000, artifacts: 1_000, history: 1_000, taskSize: LIMIT, tasks: 1_000 },
-  ...{ streams: 10, streamsPerCaller: 3, maxHops: 3 },
+  ...{ streams: 10, streamsPerCaller: 3, followed: 100, maxHops: 3 },
 };
 
 let rig: Rig;
@@ -42,6 +42,35 @@ test('an artifact that an agent extends without end is refused at the limit, and
   await expect(read(events)).rejects.toMatchObject({ reason: 'invalid_agent_response' });
   await expect.poll(() => upstream.left).toBe(true);
   expect(sizeOf((await stored('t1'))?.task)).toBeLessThan(LIMIT);
+});
+
+test('the running tasks of a caller hold a limited number of bytes', async () => {
+  const channels: Channel[] = [];
+  for (let i = 0; i < 5; i++) {
+    upstream = new Channel();
+    channels.push(upstream);
+    upstream.push({ task: task(`t${i}`, 'TASK_STATE_WORKING') });
+    upstream.push(chunk(`t${i}`, 'x'.repeat(0.9 * LIMIT), false));
+    const events = await start();
+    await read(events, 2);
+    await events.return?.();
+  }
+  await expect(start()).rejects.toMatchObject({
+    reason: 'rate_limited',
+    message: expect.stringContaining('too much data') as string,
+  });
+  channels[0]!.push(status('t0', 'TASK_STATE_COMPLETED'));
+  await expect.poll(async () => (await stored('t0'))?.task.status.state).toBe('TASK_STATE_COMPLETED');
+  upstream = new Channel();
+  upstream.push({ task: task('t9', 'TASK_STATE_WORKING') });
+  await expect
+    .poll(() =>
+      start().then(
+        () => true,
+        () => false,
+      ),
+    )
+    .toBe(true);
 });
 
 test('artifacts that replace each other count once', async () => {

@@ -29,6 +29,11 @@ export class TaskSize {
 
   constructor(private readonly limit: number) {}
 
+  /** At least the bytes of the last task; 0 before the first one. */
+  get bytes(): number {
+    return this.last?.most ?? 0;
+  }
+
   /** The task `before` after events of `added` bytes. Throws `invalid_agent_response` if it is too large. */
   within(before: Task | undefined, task: Task, added: number): Task {
     const known = this.last && this.last.task === before ? this.last.most + added : undefined;

@@ -3,6 +3,8 @@ import type { Cancellation } from '../../../core/caller.js';
 /** How long a repeated call waits for its elicitations. After that the call is sent, and the server decides. */
 const PATIENCE = 20_000;
 const REMEMBERED = 1_000;
+/** The longest id that is remembered, in characters: a server may send ids of megabytes that nobody waits for. */
+const LONGEST_ID = 1_000;
 
 /** Completed elicitations in URL mode. A call that depends on one continues after its completion (mcp.md 4.5). */
 export class Elicitations {
@@ -10,7 +12,7 @@ export class Elicitations {
   private readonly waiting = new Set<() => void>();
 
   complete(id: unknown): void {
-    if (typeof id !== 'string') return;
+    if (typeof id !== 'string' || id.length > LONGEST_ID) return;
     if (this.done.size >= REMEMBERED) this.done.clear();
     this.done.add(id);
     for (const check of [...this.waiting]) check();

@@ -63,6 +63,16 @@ const sharedBy = (key: string): string | undefined =>
 /** Maximum number of calls that wait, per session of a pool. */
 const MOST_WAITING = 100;
 
+/**
+ * Maximum number of sessions of one caller whose requests carry their capabilities, and of pools of one credential.
+ * Each set of capabilities has its own, and a caller may declare another set in each request.
+ */
+const MOST_SETS = 32;
+/** Maximum number of characters of capabilities that are kept with a session. Real clients declare a few hundred. */
+const MOST_CAPABILITIES = 16 * 1024;
+/** A session that was used within this time may be about to get a request, in milliseconds. */
+const JUST_USED = 1_000;
+
 /** A session, or the promise of one that is being opened. A call on an open session needs no await. */
 type Kept = LegacySession | Promise<LegacySession>;
 
@@ -131,9 +141,10 @@ export class HttpSessions implements Peer {
   private lease(holder: CredentialHolder, call: UpstreamCall): Promise<Outcome> {
     const { caller } = holder;
     const capabilities = sharedCapabilities(caller.capabilities);
-    const key = `${capabilityFingerprint(capabilities)}|${holder.key}`;
+    const key = `${this.fingerprint(capabilities)}|${holder.key}`;
     let pool = this.pools.get(key);
     if (!pool) {
+      this.makeRoomForPool(holder);
       const { name, timeouts } = this.options.context;
       pool = new LeasePool({
         name,
@@ -164,9 +175,53 @@ export class HttpSessions implements Peer {
   private dedicated(holder: CredentialHolder): Kept {
     if (this.transport === 'sse') return this.canonical(holder);
     const { caller } = holder;
-    const owner = caller.session ?? `principal:${caller.principal.key}`;
-    const key = `${owner}|${capabilityFingerprint(caller.capabilities)}|${holder.key}`;
+    // As JSON, no key of a principal is the beginning of another.
+    const owner = caller.session ?? `principal:${JSON.stringify(caller.principal.key)}`;
+    const key = `${owner}|${this.fingerprint(caller.capabilities)}|${holder.key}`;
+    // A client with a session declares its capabilities once.
+    if (caller.session === undefined && !this.sessions.has(key)) this.makeRoom(`${owner}|`);
     return this.keep(holder, key, () => this.openFor(holder));
+  }
+
+  private fingerprint(capabilities: ClientCapabilities): string {
+    const text = capabilityFingerprint(capabilities);
+    if (text.length <= MOST_CAPABILITIES) return text;
+    const message = `The capabilities of the client have ${text.length} characters; at most ${MOST_CAPABILITIES} can be declared to this server`;
+    throw new ProtocolError('invalid_params', message, { outcome: 'not_executed' });
+  }
+
+  /** Closes the session of this caller that was unused for longest if the caller has as many as it may have. */
+  private makeRoom(owner: string): void {
+    const own = [...this.sessions].filter(([key]) => key.startsWith(owner));
+    if (own.length < MOST_SETS) return;
+    let oldest: readonly [key: string, session: LegacySession] | undefined;
+    for (const [key, session] of own) {
+      if (!(session instanceof LegacySession) || session.inFlight > 0) continue;
+      if (!oldest || session.lastUsed < oldest[1].lastUsed) oldest = [key, session];
+    }
+    if (!oldest || oldest[1].lastUsed > performance.now() - JUST_USED) throw this.tooManySets();
+    this.sessions.delete(oldest[0]);
+    void oldest[1].close();
+  }
+
+  /** The same for the pools of a credential, which its callers share. */
+  private makeRoomForPool({ key: credential }: CredentialHolder): void {
+    const same = [...this.pools].filter(([key]) => key.endsWith(`|${credential}`));
+    if (same.length < MOST_SETS) return;
+    const unused = same.find(([, pool]) => pool.unusedSince(performance.now() - JUST_USED));
+    if (!unused) throw this.tooManySets();
+    this.pools.delete(unused[0]);
+    void unused[1].close();
+  }
+
+  private tooManySets(): ProtocolError {
+    const { name } = this.options.context;
+    const message = `Calls to server "${name}" with ${MOST_SETS} different sets of client capabilities are under way; wait for some to end`;
+    return new ProtocolError('overloaded', message, {
+      outcome: 'not_executed',
+      data: { server: name },
+      headers: { 'Retry-After': '1' },
+    });
   }
 
   private openFor(holder: CredentialHolder): Promise<LegacySession> {
