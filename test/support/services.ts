@@ -227,11 +227,18 @@ async function serve(plan: Plan): Promise<Service> {
     await new Promise((resolve) => child.once('exit', resolve));
   };
   const signal = (name: NodeJS.Signals): void => {
-    for (const pid of processTree(child.pid!)) {
-      try {
-        process.kill(pid, name);
-      } catch {
-        // The process has ended already.
+    const reached = new Set<number>();
+    // A process that was started while the others got the signal is found in the next look.
+    for (;;) {
+      const left = processTree(child.pid!).filter((pid) => !reached.has(pid));
+      if (left.length === 0) return;
+      for (const pid of left) {
+        reached.add(pid);
+        try {
+          process.kill(pid, name);
+        } catch {
+          // The process has ended already.
+        }
       }
     }
   };
