@@ -47,9 +47,9 @@ export function explain(index: ToolRanking, query: string, options: SearchOption
   const { learned, ...words } = options;
   const text = query.slice(0, LONGEST_QUERY);
   const all = termsOf(text);
-  const terms = [...new Set(all)].slice(0, MOST_EXPLAINED);
-  const pairs = [...new Set(bigramsOf(all))].slice(0, MOST_EXPLAINED);
   const plain = index.search(text, words);
+  const terms = [...index.searchedTerms(all)].slice(0, MOST_EXPLAINED);
+  const pairs = [...new Set(bigramsOf(all))].slice(0, MOST_EXPLAINED);
   const shares = learned?.suggestions(all, (term) => index.rarity(term)) ?? [];
   const isSame = (a: ToolKey, b: ToolKey): boolean => a.server === b.server && a.name === b.name;
   const hits = index.search(text, options).map((hit): ExplainedHit => {

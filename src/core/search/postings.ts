@@ -166,12 +166,15 @@ export class Postings {
   }
 
   /** The inverse document frequency of a term among the seen documents. */
-  rarity(term: string, { size, hidden }: Seen): number {
-    const hash = hashOf(term);
-    const known = hidden ? undefined : this.merged.get(hash)?.rarity;
-    if (known !== undefined) return known;
-    const list = this.byTerm.get(hash) ?? [];
-    return rarityOf(hidden ? this.seenFrequency(list, hidden) : frequencyIn(list), size);
+  rarity(term: string, seen: Seen): number {
+    const known = seen.hidden ? undefined : this.merged.get(hashOf(term))?.rarity;
+    return known ?? rarityOf(this.frequency(term, seen), seen.size);
+  }
+
+  /** The number of seen documents that have a term. */
+  frequency(term: string, { hidden }: Seen): number {
+    const list = this.byTerm.get(hashOf(term)) ?? [];
+    return hidden ? this.seenFrequency(list, hidden) : frequencyIn(list);
   }
 
   private seenFrequency(list: readonly number[], hidden: Uint8Array): number {

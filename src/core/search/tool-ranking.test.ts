@@ -58,6 +58,11 @@ describe('search', () => {
     expect(second).toMatchObject({ name: 'list_emails' });
   });
 
+  it('finds the need at the end of a long message', () => {
+    const story = Array.from({ length: 90 }, (_, number) => `word${String.fromCharCode(97 + (number % 26))}${number}x`);
+    expect(names(`${story.join(' ')} weather alerts for a region`)[0]).toBe('get_alerts');
+  });
+
   it('bounds the work of an endless query', () => {
     expect(names(`send an email ${'word '.repeat(100_000)}`)).toContain('send_email');
   });

@@ -41,7 +41,8 @@ export interface RankedServer {
 
 /** Characters that are read of a query. */
 export const LONGEST_QUERY = 4_000;
-/** Terms that are read of one need. */
+/** Terms that are read of one need, and the distinct ones of them that count. */
+const MOST_READ = 256;
 const MOST_TERMS = 64;
 export const BIGRAM_WEIGHT = 0.5;
 export const SYNONYM_WEIGHT = 0.2;
@@ -88,6 +89,18 @@ export class ToolRanking {
   worth({ server, name }: ToolKey, term: string): number {
     const document = this.postings.find(server, name);
     return document === undefined ? 0 : this.postings.worth(document, term, this.seen);
+  }
+
+  /**
+   * The distinct terms of a need that count: all of a usual one. Of a long message these are the rarest among the tools
+   * that the last query saw, because what it asks for is often not at its beginning.
+   */
+  searchedTerms(all: readonly string[]): ReadonlySet<string> {
+    const terms = new Set(readOf(all));
+    if (terms.size <= MOST_TERMS) return terms;
+    const counted = [...terms].map((term) => ({ term, frequency: this.postings.frequency(term, this.seen) }));
+    const known = counted.filter(({ frequency }) => frequency > 0).sort((a, b) => a.frequency - b.frequency);
+    return new Set(known.slice(0, MOST_TERMS).map(({ term }) => term));
   }
 
   delete(server: string): void {
@@ -189,8 +202,8 @@ export class ToolRanking {
   private scoreWords(all: readonly string[], context: readonly string[]): number {
     const { sum, synonyms, postings, seen } = this;
     sum.reset(this.size);
-    const terms = all.length > MOST_TERMS ? all.slice(0, MOST_TERMS) : all;
-    const distinct = new Set(terms);
+    const terms = readOf(all);
+    const distinct = this.searchedTerms(all);
     for (const term of distinct) {
       const others = distinct.size > MOST_EXPANDED ? [] : synonymsOf(term);
       if (others.length === 0) {
@@ -233,5 +246,8 @@ export class ToolRanking {
 
 /** Tools that are looked at to rank servers. */
 const MOST_TOOLS_OF_SERVERS = 100;
+
+const readOf = (terms: readonly string[]): readonly string[] =>
+  terms.length > MOST_READ ? terms.slice(0, MOST_READ) : terms;
 
 const keyOf = ({ segment, index }: Place): ToolKey => ({ server: segment.server.name, name: segment.names[index]! });
