@@ -140,6 +140,26 @@ describe('descriptions of strangers', () => {
     for (const query of needs) expect(rankOf(query)[0]).not.toBe('stuffed');
   });
 
+  it('a server that lists many words does not enter the top 5 of a long message with some of them', () => {
+    for (const topic of ['calendar', 'invoice', 'ticket', 'photo']) {
+      const verbs = ['create', 'read', 'archive', 'share', 'export', 'count'];
+      index.set(
+        { name: topic },
+        verbs.map((verb) => ({ name: `${verb}_${topic}`, description: `${verb} one ${topic} by its number` })),
+      );
+    }
+    const words = Array.from({ length: 100 }, (_, number) => `common${number.toString(36)}word`);
+    const tools = Array.from({ length: 10 }, (_, n) => ({
+      name: `helper_${n}`,
+      description: words.slice(0, 90 + n).join(' '),
+    }));
+    index.set({ name: 'lists' }, tools);
+    const story = words.filter((_, number) => number % 3 === 0).join(' ');
+    const ranked = rankOf(`${story} share an invoice by its number`);
+    expect(ranked[0]).toBe('invoice');
+    expect(ranked).not.toContain('lists');
+  });
+
   it('flags a tool that repeats a word', () => {
     index.set({ name: 'stuffed' }, [{ name: 'x', description: 'pelican '.repeat(100) }]);
     expect(index.search('pelican', { limit: 1 })[0]).toMatchObject({ server: 'stuffed', stuffed: true });

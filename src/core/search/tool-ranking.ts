@@ -44,6 +44,13 @@ export const LONGEST_QUERY = 4_000;
 /** Terms that are read of one need, and the distinct ones of them that count. */
 const MOST_READ = 256;
 const MOST_TERMS = 64;
+/**
+ * A need with more distinct terms than `USUAL_TERMS` is a long message, and of its terms only the `MOST_MATCHED` rarest
+ * that a tool has count for it: a tool that lists many words, which fit a long message by chance, gains nothing.
+ */
+const USUAL_TERMS = 32;
+const MOST_MATCHED = 8;
+const RAISE = { raise: true } as const;
 export const BIGRAM_WEIGHT = 0.5;
 export const SYNONYM_WEIGHT = 0.2;
 /** Synonyms are used only for needs with at most this many terms. */
@@ -92,15 +99,15 @@ export class ToolRanking {
   }
 
   /**
-   * The distinct terms of a need that count: all of a usual one. Of a long message these are the rarest among the tools
-   * that the last query saw, because what it asks for is often not at its beginning.
+   * The distinct terms of a need that count, and how many of them for one tool: all of a usual need. Of a long message
+   * the rarest among the tools that the last query saw, the rarest first: what it asks for is often not at its beginning.
    */
-  searchedTerms(all: readonly string[]): ReadonlySet<string> {
+  countedTerms(all: readonly string[]): { readonly terms: ReadonlySet<string>; readonly most: number } {
     const terms = new Set(readOf(all));
-    if (terms.size <= MOST_TERMS) return terms;
+    if (terms.size <= USUAL_TERMS) return { terms, most: Number.POSITIVE_INFINITY };
     const counted = [...terms].map((term) => ({ term, frequency: this.postings.frequency(term, this.seen) }));
     const known = counted.filter(({ frequency }) => frequency > 0).sort((a, b) => a.frequency - b.frequency);
-    return new Set(known.slice(0, MOST_TERMS).map(({ term }) => term));
+    return { terms: new Set(known.slice(0, MOST_TERMS).map(({ term }) => term)), most: MOST_MATCHED };
   }
 
   delete(server: string): void {
@@ -203,17 +210,18 @@ export class ToolRanking {
     const { sum, synonyms, postings, seen } = this;
     sum.reset(this.size);
     const terms = readOf(all);
-    const distinct = this.searchedTerms(all);
+    const { terms: distinct, most } = this.countedTerms(all);
     for (const term of distinct) {
       const others = distinct.size > MOST_EXPANDED ? [] : synonymsOf(term);
       if (others.length === 0) {
-        postings.score(sum, term, 1, seen);
+        postings.score(sum, term, 1, seen, { most });
         continue;
       }
       // A document counts by the term or by its best synonym, not by all of them.
       synonyms.reset(this.size);
-      postings.score(synonyms, term, 1, seen, true);
-      for (const other of others) if (!distinct.has(other)) postings.score(synonyms, other, SYNONYM_WEIGHT, seen, true);
+      postings.score(synonyms, term, 1, seen, RAISE);
+      for (const other of others)
+        if (!distinct.has(other)) postings.score(synonyms, other, SYNONYM_WEIGHT, seen, RAISE);
       sum.addAll(synonyms, 1);
     }
     for (const pair of new Set(bigramsOf(terms))) postings.score(sum, pair, BIGRAM_WEIGHT, seen);
