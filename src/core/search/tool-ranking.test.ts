@@ -112,6 +112,9 @@ it('ranks servers by their best tools', () => {
   expect(index.rankServers(['weather of tomorrow'], { limit: 5 })).toMatchObject([{ server: 'weather', score: 1 }]);
   const both = index.rankServers(['weather alerts', 'send email'], { limit: 5 });
   expect(both.map(({ server }) => server).sort()).toEqual(['mail', 'weather']);
+  const three = index.rankServers(['send email', 'weather alerts', 'weather forecast'], { limit: 5 });
+  expect(three).toMatchObject([{ server: 'weather', score: 1 }, { server: 'mail' }]);
+  expect(three[1]!.score).toBeLessThan(1);
 });
 
 describe('descriptions of strangers', () => {

@@ -60,6 +60,11 @@ const CONTEXT_WEIGHT = 0.2;
 /** The share of the whole query in a score, when the query has several needs; the rest is the best-matching need. */
 const WHOLE_SHARE = 0.7;
 const MOST_DUPLICATES = 10;
+/**
+ * The exponent of a server's scores before the steps are added up. With 1 many weak steps outweigh a good one; without
+ * a limit only the best step counts, and the best servers of all steps are equal.
+ */
+const STEP_POWER = 4;
 /** The shares of a server's best tools in the score of the server. */
 export const TOOL_SHARES = [1, 0.25, 0.15];
 
@@ -141,7 +146,7 @@ export class ToolRanking {
 
   /**
    * The servers that fit a message, best first. `needs` are the steps of a plan, if there is one: each is a query of its
-   * own, and a server counts by the step that it fits best.
+   * own. A server counts by the step that it fits best, and a little by the others.
    */
   rankServers(needs: readonly string[], options: RankOptions): RankedServer[] {
     const found = new Map<string, number>();
@@ -152,9 +157,11 @@ export class ToolRanking {
       if (similar) this.addSimilar(scores, similar, options);
       const servers = this.serversOf(scores, options);
       const highest = Math.max(...servers.values());
-      for (const [server, score] of servers) found.set(server, Math.max(found.get(server) ?? 0, score / highest));
+      for (const [server, score] of servers)
+        found.set(server, (found.get(server) ?? 0) + (score / highest) ** STEP_POWER);
     }
-    const ranked = [...found].map(([server, score]) => ({ server, score }));
+    const best = Math.max(...found.values());
+    const ranked = [...found].map(([server, sum]) => ({ server, score: (sum / best) ** (1 / STEP_POWER) }));
     return ranked.sort((a, b) => b.score - a.score).slice(0, options.limit);
   }
 
