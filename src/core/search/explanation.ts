@@ -47,14 +47,15 @@ export function explain(index: ToolRanking, query: string, options: SearchOption
   const { learned, ...words } = options;
   const text = query.slice(0, LONGEST_QUERY);
   const all = termsOf(text);
-  const terms = [...new Set(all)].slice(0, MOST_EXPLAINED);
-  const pairs = [...new Set(bigramsOf(all))].slice(0, MOST_EXPLAINED);
   const plain = index.search(text, words);
+  const counted = index.countedTerms(all);
+  const terms = [...counted.terms].slice(0, MOST_EXPLAINED);
+  const pairs = [...new Set(bigramsOf(all))].slice(0, MOST_EXPLAINED);
   const shares = learned?.suggestions(all, (term) => index.rarity(term)) ?? [];
   const isSame = (a: ToolKey, b: ToolKey): boolean => a.server === b.server && a.name === b.name;
   const hits = index.search(text, options).map((hit): ExplainedHit => {
     const found = [
-      ...terms.flatMap((term) => explainedTerm(index, hit, term)),
+      ...terms.flatMap((term) => explainedTerm(index, hit, term)).slice(0, counted.most),
       ...pairs.map((term) => explained(index, hit, term, BIGRAM_WEIGHT)),
     ];
     const rank = plain.findIndex((other) => isSame(other, hit));

@@ -115,17 +115,23 @@ export class Postings {
   }
 
   /**
-   * Adds the value of a term to the score of each seen document that has the term; with `raise`, the score is at least
-   * that value.
+   * Adds the value of a term to the score of each seen document that has the term, except to those with `most` terms
+   * already; with `raise`, the score is at least that value.
    */
-  score(scores: ScoreArray, term: string, weight: number, seen: Seen, raise = false): void {
+  score(
+    scores: ScoreArray,
+    term: string,
+    weight: number,
+    seen: Seen,
+    { raise = false, most = Number.POSITIVE_INFINITY }: { readonly raise?: boolean; readonly most?: number } = {},
+  ): void {
     const all = this.postingsOf(hashOf(term));
     if (!all) return;
     const { hidden, size } = seen;
     const postings = hidden ? withoutHidden(all, hidden) : all;
     const rarity = hidden ? rarityOf(postings.documents.length, size) : all.rarity;
     if (raise) scores.raisePostings(postings, weight * rarity);
-    else scores.addPostings(postings, weight * rarity);
+    else scores.addPostings(postings, weight * rarity, most);
   }
 
   /** The postings of a term in all segments together. One loop over them is faster than one for each segment. */
@@ -166,12 +172,18 @@ export class Postings {
   }
 
   /** The inverse document frequency of a term among the seen documents. */
-  rarity(term: string, { size, hidden }: Seen): number {
+  rarity(term: string, seen: Seen): number {
+    const known = seen.hidden ? undefined : this.merged.get(hashOf(term))?.rarity;
+    return known ?? rarityOf(this.frequency(term, seen), seen.size);
+  }
+
+  /** The number of seen documents that have a term. */
+  frequency(term: string, { hidden }: Seen): number {
     const hash = hashOf(term);
-    const known = hidden ? undefined : this.merged.get(hash)?.rarity;
+    const known = hidden ? undefined : this.merged.get(hash)?.documents.length;
     if (known !== undefined) return known;
     const list = this.byTerm.get(hash) ?? [];
-    return rarityOf(hidden ? this.seenFrequency(list, hidden) : frequencyIn(list), size);
+    return hidden ? this.seenFrequency(list, hidden) : frequencyIn(list);
   }
 
   private seenFrequency(list: readonly number[], hidden: Uint8Array): number {

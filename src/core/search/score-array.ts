@@ -8,6 +8,8 @@ export interface TermPostings {
 export class ScoreArray {
   private values = new Float32Array(0);
   private touched = new Uint32Array(0);
+  /** By document, how many terms were added. */
+  private added = new Uint16Array(0);
   private count = 0;
 
   /** Clears the scores and makes room for `size` documents. */
@@ -15,11 +17,19 @@ export class ScoreArray {
     if (this.values.length < size) {
       this.values = new Float32Array(size);
       this.touched = new Uint32Array(size);
+      this.added = new Uint16Array(size);
     } else {
-      const { values, touched, count } = this;
+      const { values, touched, added, count } = this;
       // Clearing all at once is faster than one by one if many are set.
-      if (count > values.length / 8) values.fill(0);
-      else for (let index = 0; index < count; index += 1) values[touched[index]!] = 0;
+      if (count > values.length / 8) {
+        values.fill(0);
+        added.fill(0);
+      } else {
+        for (let index = 0; index < count; index += 1) {
+          values[touched[index]!] = 0;
+          added[touched[index]!] = 0;
+        }
+      }
     }
     this.count = 0;
   }
@@ -42,12 +52,17 @@ export class ScoreArray {
     if (amount > value) this.values[document] = amount;
   }
 
-  /** Adds `factor` times the impact of each posting. A search spends its time here, so the loop calls nothing. */
-  addPostings({ documents, impacts }: TermPostings, factor: number): void {
-    const { values, touched } = this;
+  /**
+   * Adds `factor` times the impact of each posting, except to documents that have `most` terms already. A search spends
+   * its time here, so the loop calls nothing.
+   */
+  addPostings({ documents, impacts }: TermPostings, factor: number, most: number): void {
+    const { values, touched, added } = this;
     let { count } = this;
     for (let index = 0; index < documents.length; index += 1) {
       const document = documents[index]!;
+      if (added[document]! >= most) continue;
+      added[document]! += 1;
       const value = values[document]!;
       if (value === 0) {
         touched[count] = document;

@@ -58,6 +58,11 @@ describe('search', () => {
     expect(second).toMatchObject({ name: 'list_emails' });
   });
 
+  it('finds the need at the end of a long message', () => {
+    const story = Array.from({ length: 90 }, (_, number) => `word${String.fromCharCode(97 + (number % 26))}${number}x`);
+    expect(names(`${story.join(' ')} weather alerts for a region`)[0]).toBe('get_alerts');
+  });
+
   it('bounds the work of an endless query', () => {
     expect(names(`send an email ${'word '.repeat(100_000)}`)).toContain('send_email');
   });
@@ -107,6 +112,9 @@ it('ranks servers by their best tools', () => {
   expect(index.rankServers(['weather of tomorrow'], { limit: 5 })).toMatchObject([{ server: 'weather', score: 1 }]);
   const both = index.rankServers(['weather alerts', 'send email'], { limit: 5 });
   expect(both.map(({ server }) => server).sort()).toEqual(['mail', 'weather']);
+  const three = index.rankServers(['send email', 'weather alerts', 'weather forecast'], { limit: 5 });
+  expect(three).toMatchObject([{ server: 'weather', score: 1 }, { server: 'mail' }]);
+  expect(three[1]!.score).toBeLessThan(1);
 });
 
 describe('descriptions of strangers', () => {
@@ -133,6 +141,26 @@ describe('descriptions of strangers', () => {
     const queries = topics.flatMap((topic) => [`create a ${topic}`, `share this ${topic}`, `export one ${topic}`]);
     for (const query of queries) expect(rankOf(query)).not.toContain('stuffed');
     for (const query of needs) expect(rankOf(query)[0]).not.toBe('stuffed');
+  });
+
+  it('a server that lists many words does not enter the top 5 of a long message with some of them', () => {
+    for (const topic of ['calendar', 'invoice', 'ticket', 'photo']) {
+      const verbs = ['create', 'read', 'archive', 'share', 'export', 'count'];
+      index.set(
+        { name: topic },
+        verbs.map((verb) => ({ name: `${verb}_${topic}`, description: `${verb} one ${topic} by its number` })),
+      );
+    }
+    const words = Array.from({ length: 100 }, (_, number) => `common${number.toString(36)}word`);
+    const tools = Array.from({ length: 10 }, (_, n) => ({
+      name: `helper_${n}`,
+      description: words.slice(0, 90 + n).join(' '),
+    }));
+    index.set({ name: 'lists' }, tools);
+    const story = words.filter((_, number) => number % 3 === 0).join(' ');
+    const ranked = rankOf(`${story} share an invoice by its number`);
+    expect(ranked[0]).toBe('invoice');
+    expect(ranked).not.toContain('lists');
   });
 
   it('flags a tool that repeats a word', () => {

@@ -41,8 +41,16 @@ export interface RankedServer {
 
 /** Characters that are read of a query. */
 export const LONGEST_QUERY = 4_000;
-/** Terms that are read of one need. */
+/** Terms that are read of one need, and the distinct ones of them that count. */
+const MOST_READ = 256;
 const MOST_TERMS = 64;
+/**
+ * A need with more distinct terms than `USUAL_TERMS` is a long message, and of its terms only the `MOST_MATCHED` rarest
+ * that a tool has count for it: a tool that lists many words, which fit a long message by chance, gains nothing.
+ */
+const USUAL_TERMS = 32;
+const MOST_MATCHED = 8;
+const RAISE = { raise: true } as const;
 export const BIGRAM_WEIGHT = 0.5;
 export const SYNONYM_WEIGHT = 0.2;
 /** Synonyms are used only for needs with at most this many terms. */
@@ -52,6 +60,11 @@ const CONTEXT_WEIGHT = 0.2;
 /** The share of the whole query in a score, when the query has several needs; the rest is the best-matching need. */
 const WHOLE_SHARE = 0.7;
 const MOST_DUPLICATES = 10;
+/**
+ * The exponent of a server's scores before the steps are added up. With 1 many weak steps outweigh a good one; without
+ * a limit only the best step counts, and the best servers of all steps are equal.
+ */
+const STEP_POWER = 4;
 /** The shares of a server's best tools in the score of the server. */
 export const TOOL_SHARES = [1, 0.25, 0.15];
 
@@ -90,6 +103,18 @@ export class ToolRanking {
     return document === undefined ? 0 : this.postings.worth(document, term, this.seen);
   }
 
+  /**
+   * The distinct terms of a need that count, and how many of them for one tool: all of a usual need. Of a long message
+   * the rarest among the tools that the last query saw, the rarest first: what it asks for is often not at its beginning.
+   */
+  countedTerms(all: readonly string[]): { readonly terms: ReadonlySet<string>; readonly most: number } {
+    const terms = new Set(readOf(all));
+    if (terms.size <= USUAL_TERMS) return { terms, most: Number.POSITIVE_INFINITY };
+    const counted = [...terms].map((term) => ({ term, frequency: this.postings.frequency(term, this.seen) }));
+    const known = counted.filter(({ frequency }) => frequency > 0).sort((a, b) => a.frequency - b.frequency);
+    return { terms: new Set(known.slice(0, MOST_TERMS).map(({ term }) => term)), most: MOST_MATCHED };
+  }
+
   delete(server: string): void {
     this.postings.remove(server);
   }
@@ -121,7 +146,7 @@ export class ToolRanking {
 
   /**
    * The servers that fit a message, best first. `needs` are the steps of a plan, if there is one: each is a query of its
-   * own, and a server counts by the step that it fits best.
+   * own. A server counts by the step that it fits best, and a little by the others.
    */
   rankServers(needs: readonly string[], options: RankOptions): RankedServer[] {
     const found = new Map<string, number>();
@@ -132,9 +157,11 @@ export class ToolRanking {
       if (similar) this.addSimilar(scores, similar, options);
       const servers = this.serversOf(scores, options);
       const highest = Math.max(...servers.values());
-      for (const [server, score] of servers) found.set(server, Math.max(found.get(server) ?? 0, score / highest));
+      for (const [server, score] of servers)
+        found.set(server, (found.get(server) ?? 0) + (score / highest) ** STEP_POWER);
     }
-    const ranked = [...found].map(([server, score]) => ({ server, score }));
+    const best = Math.max(...found.values());
+    const ranked = [...found].map(([server, sum]) => ({ server, score: (sum / best) ** (1 / STEP_POWER) }));
     return ranked.sort((a, b) => b.score - a.score).slice(0, options.limit);
   }
 
@@ -189,18 +216,19 @@ export class ToolRanking {
   private scoreWords(all: readonly string[], context: readonly string[]): number {
     const { sum, synonyms, postings, seen } = this;
     sum.reset(this.size);
-    const terms = all.length > MOST_TERMS ? all.slice(0, MOST_TERMS) : all;
-    const distinct = new Set(terms);
+    const terms = readOf(all);
+    const { terms: distinct, most } = this.countedTerms(all);
     for (const term of distinct) {
       const others = distinct.size > MOST_EXPANDED ? [] : synonymsOf(term);
       if (others.length === 0) {
-        postings.score(sum, term, 1, seen);
+        postings.score(sum, term, 1, seen, { most });
         continue;
       }
       // A document counts by the term or by its best synonym, not by all of them.
       synonyms.reset(this.size);
-      postings.score(synonyms, term, 1, seen, true);
-      for (const other of others) if (!distinct.has(other)) postings.score(synonyms, other, SYNONYM_WEIGHT, seen, true);
+      postings.score(synonyms, term, 1, seen, RAISE);
+      for (const other of others)
+        if (!distinct.has(other)) postings.score(synonyms, other, SYNONYM_WEIGHT, seen, RAISE);
       sum.addAll(synonyms, 1);
     }
     for (const pair of new Set(bigramsOf(terms))) postings.score(sum, pair, BIGRAM_WEIGHT, seen);
@@ -233,5 +261,8 @@ export class ToolRanking {
 
 /** Tools that are looked at to rank servers. */
 const MOST_TOOLS_OF_SERVERS = 100;
+
+const readOf = (terms: readonly string[]): readonly string[] =>
+  terms.length > MOST_READ ? terms.slice(0, MOST_READ) : terms;
 
 const keyOf = ({ segment, index }: Place): ToolKey => ({ server: segment.server.name, name: segment.names[index]! });
