@@ -181,7 +181,7 @@ describe('S15: answers of another issuer', () => {
     for (const [index, liar] of liars.entries()) {
       const page = await signIn(gateway, index);
       expect(page.status).toBe(400);
-      expect(page.text).toContain('another authorization server');
+      expect(page.text).toContain('does not come from the authorization server');
       expect(liar.tokenRequests).toEqual([]);
     }
   });
