@@ -432,6 +432,18 @@ describe('a task', () => {
     expect(await blind.call('ListTasks', {}, { agent: undefined })).toMatchObject({ tasks: [], totalSize: 0 });
   });
 
+  test('a list for all agents has no tasks of agents that refuse the caller', async () => {
+    rig.agents.set('two', new ScriptedAgent('two'));
+    await begin('t1', task('t1', 'TASK_STATE_COMPLETED'));
+    const admit: Admission['admit'] = ({ target }) => {
+      if (target.kind === 'agent' && target.name === 'one') throw new ProtocolError('forbidden', 'lacks a scope');
+    };
+    const list = (admission: Admission) =>
+      rig.core({ admission }).call<ListTasksResponse>('ListTasks', {}, { agent: undefined });
+    expect(await list({ admit })).toMatchObject({ tasks: [], totalSize: 0 });
+    expect(await list({ admit: () => {} })).toMatchObject({ totalSize: 1 });
+  });
+
   test('a callback causes a read at the agent; its content counts only if the agent is unreachable', async () => {
     await begin('t1');
     const key = { agent: 'one', owner: 'alice', id: 't1' };

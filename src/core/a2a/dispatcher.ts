@@ -360,7 +360,29 @@ export class AgentDispatcher implements AgentGateway {
   }
 
   private async listAll(context: A2aContext): Promise<AgentAnswer> {
-    return this.list(context, await this.visible(context.caller));
+    const { caller } = context;
+    const names = await this.visible(caller);
+    if (caller.principal === GATEWAY.principal) return this.list(context, names);
+    const admitted = await Promise.all(names.map((name) => name === ROUTING_AGENT || this.mayList(context, name)));
+    return this.list(
+      context,
+      names.filter((_, index) => admitted[index]),
+    );
+  }
+
+  /** Whether the caller may list the tasks at the endpoint of the agent: tasks hold results, which may need a scope. */
+  private async mayList({ caller, call }: A2aContext, name: string): Promise<boolean> {
+    const target = agentTarget(name);
+    try {
+      await this.options.admission.admit({
+        ...{ caller, protocol: 'a2a', method: call.operation, target },
+        ...{ arguments: undefined, call: { nested: true } },
+      });
+      return true;
+    } catch (error) {
+      if (error instanceof ProtocolError) return false;
+      throw error;
+    }
   }
 
   private async list({ caller, call }: A2aContext, agents: readonly string[]): Promise<AgentAnswer> {
