@@ -14,6 +14,8 @@ export interface Asked {
   readonly hold?: 'connecting' | 'parts';
   /** Starts the next request in the `end` callback of this one. */
   readonly hurried?: boolean;
+  /** Collects garbage before the request. */
+  readonly collected?: boolean;
 }
 
 export interface Told {
@@ -24,7 +26,8 @@ export interface Told {
 
 const http = new HttpClient({ connectTimeout: 5_000 });
 const told: Told[] = [];
-for (const { url, hold, hurried } of JSON.parse(await text(process.stdin)) as Asked[]) {
+for (const { url, hold, hurried, collected } of JSON.parse(await text(process.stdin)) as Asked[]) {
+  if (collected) globalThis.gc!();
   const ear = new Ear();
   const wait = (): void => {
     ear.exchange!.pause!();

@@ -24,6 +24,8 @@ export class Connector {
   private readonly pending = new Set<(error: Error) => void>();
   private readonly material: TlsMaterial | undefined;
   private dialing: { readonly dial: Dial; readonly context: SecureContext | undefined } | undefined;
+  /** The latest TLS session: undici keeps weak references only, so the session would be lost with its connection. */
+  private readonly session: Buffer[] = [];
 
   constructor(private readonly options: ConnectOptions) {
     const { tls } = options;
@@ -89,7 +91,8 @@ export class Connector {
       });
       this.dialing = { dial, context };
     }
-    attempt.dial(this.dialing.dial, named(to, tls?.serverName));
+    const socket = attempt.dial(this.dialing.dial, named(to, tls?.serverName));
+    socket.on('session', (session: Buffer) => this.session.splice(0, 1, session));
   }
 
   private within(done: buildConnector.Callback, begin: (attempt: Attempt) => void): void {
@@ -136,10 +139,11 @@ class Attempt {
     return this.aborting.signal;
   }
 
-  dial(dial: Dial, to: Destination): void {
+  dial(dial: Dial, to: Destination): Socket {
     // `dial` returns the socket, although its type does not declare it.
     const socket = dial(to, (error, made) => this.finish(error ?? undefined, made ?? undefined)) as unknown as Socket;
     this.holds(socket);
+    return socket;
   }
 
   /** Sets the socket that is destroyed when the attempt fails. */
