@@ -131,23 +131,31 @@ describe('case 30: lists', () => {
       (text) => text === 'tool-49999',
       30_000,
     );
-    let worst = 0;
+    let [calls, worst] = [0, 0];
     let going = true;
     const bystander = (async () => {
       while (going) {
         const began = performance.now();
         expect(textOf(await client().call('echo__echo', { text: 'beside' }))).toBe('beside');
         worst = Math.max(worst, performance.now() - began);
+        calls++;
       }
     })();
+    const start = performance.now();
     const { names, pages, largest } = await readAll(`${world.url}/mcp/paged`);
+    const took = performance.now() - start;
     going = false;
     await bystander;
-    console.log(`${names.length} tools in ${pages} pages; worst call beside them ${Math.round(worst)} ms`);
+    const [all, longest] = [Math.round(took), Math.round(worst)];
+    console.log(
+      `${names.length} tools in ${pages} pages, ${all} ms; ${calls} calls beside them, at most ${longest} ms`,
+    );
     expect(names).toHaveLength(KEPT);
     expect(new Set(names).size).toBe(KEPT);
     expect(largest).toBeLessThanOrEqual(1_000);
-    expect(worst).toBeLessThan(1_000);
+    // No call waits for the whole list, and calls are about as quick as pages.
+    expect(worst).toBeLessThan(took);
+    expect(calls).toBeGreaterThan(pages / 8);
     expect(textOf(await client().call('whole__tool-29999', {}))).toBe('tool-29999');
   });
 
