@@ -33,11 +33,6 @@ const OWN_SCRIPTS: Readonly<Record<string, readonly string[]>> = {
 const others = Object.entries(OWN_SCRIPTS)
   .filter(([name]) => name !== script && !(faults && name === 'test:faults'))
   .flatMap(([, files]) => files);
-/**
- * In CI one test of thousands that loses against the clock must not decide about a change, so it has a second attempt. The
- * reporter names each such test. Elsewhere, and in the scripts above, there is no second attempt.
- */
-const retry = script === 'test' && process.env['CI'] !== undefined ? 1 : 0;
 /** Promises that name a time, so nothing else runs beside them. */
 const TIMED = ['cluster-streams', 'cluster-frozen', 'flooding-caller'].map((name) => `test/faults/${name}.test.ts`);
 
@@ -50,7 +45,6 @@ export default defineConfig({
         // They are beside the file they test.
         test: {
           name: 'unit',
-          retry,
           include: ['src/**/*.test.ts', 'scripts/**/*.test.ts'],
           // Times of a busy machine: a test that ends late is no failure.
           testTimeout: 120_000,
@@ -66,7 +60,6 @@ export default defineConfig({
         // file starts several, though they mostly wait.
         test: {
           name: 'system',
-          retry,
           include: ['test/**/*.test.ts'],
           globalSetup: './test/support/services.ts',
           exclude: [...configDefaults.exclude, ...others, ...TIMED],

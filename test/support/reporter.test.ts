@@ -60,15 +60,6 @@ test('names a test that was not run', async () => {
   );
 });
 
-test('names a test that passed at its second attempt', async () => {
-  const result = await run(
-    `${GOOD} let n = 0; test('c', () => { if (n++ === 0) throw new Error('no'); });`,
-    '--retry=1',
-  );
-  expect(result.lines).toContain('passed at the second attempt only: some.test.js > c');
-  expect({ code: result.code, line: result.lines.at(-1) }).toEqual({ code: 0, line: '3 passed, 0 failed' });
-});
-
 test('does not count tests that a name pattern excludes', async () => {
   const result = await run(GOOD, '-t', '^a$');
   expect({ code: result.code, line: result.lines.at(-1) }).toEqual({ code: 0, line: '1 passed, 0 failed' });

@@ -3,7 +3,7 @@ import type { Reporter, TestModule, TestRunEndReason, Vitest } from 'vitest/node
 
 /**
  * Ends the output with a line `N passed, M failed`. Skipped tests, unwritten tests (`todo`), unreadable files and
- * errors outside of tests count as failed. Names the tests that passed at a second attempt.
+ * errors outside of tests count as failed.
  */
 export default class TotalReporter implements Reporter {
   private vitest: Vitest | undefined;
@@ -18,7 +18,6 @@ export default class TotalReporter implements Reporter {
     const total = count(modules, chosen);
     const failed = total.failed + unhandled.length + (reason === 'interrupted' ? 1 : 0);
     for (const name of total.notRun) write(`not run, so it counts as failed: ${name}\n`);
-    for (const name of total.repeated) write(`passed at the second attempt only: ${name}\n`);
     const conclude = (): void => {
       if (failed > 0 || total.passed === 0) process.exitCode = 1;
       write(`${total.passed} passed, ${failed} failed\n`);
@@ -33,17 +32,15 @@ interface Total {
   passed: number;
   failed: number;
   notRun: string[];
-  repeated: string[];
 }
 
 export function count(modules: readonly TestModule[], chosen: boolean): Total {
-  const total: Total = { passed: 0, failed: 0, notRun: [], repeated: [] };
+  const total: Total = { passed: 0, failed: 0, notRun: [] };
   for (const module of modules) {
     total.failed += module.errors().length;
     for (const suite of module.children.allSuites()) total.failed += suite.errors().length;
     for (const test of module.children.allTests()) {
       const { state } = test.result();
-      if (test.diagnostic()?.flaky) total.repeated.push(`${module.relativeModuleId} > ${test.fullName}`);
       if (state === 'passed') total.passed++;
       else if (state === 'failed') total.failed++;
       else if (!chosen) {
