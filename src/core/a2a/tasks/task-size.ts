@@ -29,7 +29,7 @@ export class TaskSize {
 
   constructor(private readonly limit: number) {}
 
-  /** At least the bytes of the last task; 0 before the first one. */
+  /** Upper bound on the bytes of the last task; 0 before the first one. */
   get bytes(): number {
     return this.last?.most ?? 0;
   }
