@@ -2,16 +2,19 @@
  * How well search finds tools and servers, on four public sets with labels. The data are not part of this repository:
  * docs/routing.md says where they come from.
  *
- *   npm run bench:routing [-- FOLDER] [--sets NAME,…] [--tune] [--vectors URL --model NAME --weight PERCENT]
+ *   npm run bench:routing [-- FOLDER] [--sets NAME,…] [--tune] [--local-model | --vectors URL --model NAME]
+ *                         [--weight PERCENT]
  *
  * `--tune` shows the train and dev splits, the only ones that constants may be tuned on. `--vectors` names an
- * OpenAI-compatible endpoint and adds rows with its vectors. `--sets` measures some of the sets only, and no index of
+ * OpenAI-compatible endpoint and adds rows with its vectors; `--local-model` installs a model from PyPI and serves it for
+ * this run. `--sets` measures some of the sets only, and no index of
  * 10,000 tools. What runs is said on stderr.
  */
 import { existsSync } from 'node:fs';
 import { resolve } from 'node:path';
 import { parseArgs } from 'node:util';
 import { measureLearned } from './routing/learning.js';
+import { LOCAL_MODEL, startLocalModel } from './routing/local-model.js';
 import { PlainBm25 } from './routing/plain-bm25.js';
 import { byVectors, byWords, indexOf, measure, type Row, tokensSaved } from './routing/search-quality.js';
 import { loadSet, type Query, SETS } from './routing/sets.js';
@@ -25,7 +28,8 @@ const { values, positionals } = parseArgs({
     tune: { type: 'boolean', default: false },
     vectors: { type: 'string' },
     model: { type: 'string', default: 'default' },
-    weight: { type: 'string', default: '30' },
+    'local-model': { type: 'boolean', default: false },
+    weight: { type: 'string', default: '40' },
   },
 });
 const folder = resolve(positionals[0] ?? resolve(import.meta.dirname, '../../../shared/data/routing'));
@@ -40,10 +44,10 @@ if (unknown.length > 0) {
   console.error(`no set has the name ${unknown.join(', ')}; the sets are ${SETS.join(', ')}`);
   process.exit(2);
 }
+const local = values['local-model'] ? await startLocalModel() : undefined;
+const url = local?.url ?? values.vectors;
 const endpoint =
-  values.vectors === undefined
-    ? undefined
-    : { url: values.vectors, model: values.model, weight: Number(values.weight) };
+  url === undefined ? undefined : { url, model: local ? LOCAL_MODEL : values.model, weight: Number(values.weight) };
 
 const isChosen = ({ split }: Query): boolean => split.startsWith('test') !== values.tune;
 const serversOf = ({ relevant_servers }: Query): readonly (readonly string[])[] => relevant_servers!;
@@ -93,7 +97,7 @@ for (const name of chosen) {
     show(await measure('bfcl, same name', queries, byWords(index), sameName));
   }
   const vectors = endpoint && (await SetVectors.of(set, endpoint));
-  const withVectors = (label: string): string => `${label}, ${values.model} ${values.weight} %`;
+  const withVectors = (label: string): string => `${label}, ${endpoint?.model} ${endpoint?.weight} %`;
   if (vectors) {
     // Texts of the train split would take too long to embed.
     const measured = values.tune ? queries.filter(({ split }) => split === 'dev') : queries;
@@ -133,6 +137,7 @@ for (const name of chosen) {
   }
   await vectors?.close();
 }
+local?.close();
 
 console.log(`\nweights chosen by replay: ${learned.join('; ')}`);
 console.log(`tokens saved: ${saved.join(', ')}`);
