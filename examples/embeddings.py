@@ -119,7 +119,10 @@ def handler_for(model):
                 return self.answer(400, {"error": 'the body must be {"model": …, "input": [texts]}'})
             with busy:
                 vectors = [model.embed(text).tolist() for text in texts]
-            self.answer(200, {"data": [{"index": i, "embedding": vector} for i, vector in enumerate(vectors)]})
+            try:
+                self.answer(200, {"data": [{"index": i, "embedding": vector} for i, vector in enumerate(vectors)]})
+            except ConnectionError:
+                print(f"the client did not wait for the vectors of {len(texts)} texts", file=sys.stderr)
 
         def answer(self, status, value):
             body = json.dumps(value).encode()
