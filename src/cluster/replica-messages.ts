@@ -154,7 +154,7 @@ export class ReplicaMessages implements Cluster {
       try {
         this.receive(message, from);
       } catch (error) {
-        this.log.warn({ err: error }, 'ignored a message from another replica: it was not understood');
+        this.log.warn({ err: error }, 'ignored a message from another replica: it could not be processed');
       }
     }
   }
@@ -275,7 +275,10 @@ export class ReplicaMessages implements Cluster {
     this.watching = false;
   }
 
-  /** Drops the state of idle streams and senders. Every new replica has a new name, so it would grow forever. */
+  /**
+   * Drops the state of idle streams and senders. Every new replica has a new name, so without this the state would grow
+   * without limit.
+   */
   private prune(): void {
     for (const [stream, { idle }] of this.outgoing) if (idle > this.outgoingIdle) this.outgoing.delete(stream);
     const heard = performance.now() - this.senderIdle;

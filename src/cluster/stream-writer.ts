@@ -205,8 +205,9 @@ export class StreamWriter implements StreamCopy {
       const fence = await this.membership.renewed(this.fence);
       if (fence.fence === this.fence.fence) return await this.pause();
       const [next, more] = await this.bus.read(this.name, this.last, 2);
-      // An own append without an answer may have succeeded: that entry is not one of another replica. The writer uses
-      // the new fence only after this check.
+      // The answer to an append of this writer may have been lost although the append succeeded. The entry at the head
+      // of the queue therefore does not count as an entry of another replica. The writer uses the new fence only after
+      // this check.
       if (!next || (!more && next[1] === this.queue[0]?.text)) {
         this.fence = fence;
         return;

@@ -223,7 +223,8 @@ export class SqlBus implements Bus {
   }
 }
 
-// Inserts only if the newest mark of the stream is ours. A refused append, or one already made, inserts nothing.
+// Inserts the event only if the newest mark of the stream is that of this append. A refused append inserts nothing, and
+// a repeated append inserts nothing a second time.
 const INSERT_EVENT = `INSERT INTO stream_events (stream, epoch, seq, bytes, data)
   SELECT stream, epoch, last, bytes, CAST($2 AS TEXT) FROM streams WHERE stream = $1 AND mark = $3
   ON CONFLICT (stream, epoch, seq) DO NOTHING`;

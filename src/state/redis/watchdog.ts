@@ -2,7 +2,10 @@ import { randomUUID } from 'node:crypto';
 import type { Redis } from 'ioredis';
 
 const EVERY_MS = 1_000;
-/** Probes without an answer, in a row, after which a connection is replaced: one may hit a pause of the server. */
+/**
+ * Consecutive probes without an answer after which a connection is replaced. One probe alone may fall into a pause of
+ * the server.
+ */
 const MOST_UNANSWERED = 2;
 
 /**

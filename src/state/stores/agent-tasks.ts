@@ -41,7 +41,7 @@ export interface AgentTaskWrite<T> {
   readonly task: Omit<AgentTask<T>, 'updatedAt' | 'followedUntil' | 'follower'>;
   /** Unchanged if undefined. */
   readonly followedUntil?: number | null;
-  /** The replica that follows the task until then. */
+  /** The replica that follows the task until `followedUntil`. */
   readonly follower?: string;
   /** Writes only if this replica still follows the task. */
   readonly heldBy?: string;

@@ -9,7 +9,7 @@ export interface OAuthRecord {
   /** The content, encrypted. */
   readonly sealed: string;
   readonly grantId: string | undefined;
-  /** A second name, by which sessions are found. */
+  /** A second unique id, by which a session can be looked up. */
   readonly uid: string | undefined;
   /** The user to whom the record belongs. */
   readonly account: string | undefined;

@@ -10,7 +10,7 @@ export interface Revocation {
 }
 
 export interface NewRevocations {
-  /** Pass it to the next read. */
+  /** The highest number that was read; the next read starts after it. */
   readonly seq: number;
   readonly revocations: readonly Revocation[];
 }

@@ -45,7 +45,10 @@ const TOPIC = 'routing';
 const POLL_MS = 500;
 const MOST = 5_000;
 const MOST_PER_CALLER = 1_000;
-/** A limit is exceeded by this share before rows are removed: a removal makes every replica read all rows again. */
+/**
+ * Rows are removed only when a limit is exceeded by this share, because a removal makes every replica read all rows
+ * again.
+ */
 const SLACK = 0.1;
 /** Days after which an outcome no longer counts. */
 const KEPT_MS = 90 * 24 * 60 * 60 * 1000;
@@ -109,7 +112,10 @@ export class RoutingOutcomes implements Expiring {
     return { ...common, outcomes: rows.map(outcomeOf), all };
   }
 
-  /** Adds outcomes. An equal one that exists already counts once; after an hour, a repetition makes it the latest. */
+  /**
+   * Adds outcomes. An outcome that is stored already is not counted again; after an hour, its repetition makes it the
+   * newest of its caller.
+   */
   async add(outcomes: readonly RoutingOutcome[]): Promise<void> {
     await this.#db.tx([[RAISE, []], ...outcomes.map(insertion)]);
     await this.#trim();

@@ -15,7 +15,10 @@ const idOf = ({ issuer, upstream, redirectUri }: UpstreamClientKey): string =>
     .update(JSON.stringify([issuer, upstream, redirectUri]))
     .digest('hex');
 
-/** An upstream may name another issuer each time; the oldest registrations go. */
+/**
+ * Maximum number of registrations per upstream; the oldest are removed. A server could otherwise name a new issuer each
+ * time and fill the table.
+ */
 const MOST_PER_UPSTREAM = 20;
 
 const rowOf = (id: string): readonly string[] => ['upstream_clients', id];
