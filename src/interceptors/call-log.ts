@@ -6,7 +6,7 @@ import type { Call } from '../core/gateway.js';
 import type { CallObserver, EndedCall } from './observed-calls.js';
 import { traceIdOf } from './trace-id.js';
 
-/** Writes one line per call. Calls cost nothing extra while the log is not enabled. */
+/** Writes one line per call. While the log is off, calls cost nothing extra. */
 export interface CallLog {
   enabled(): boolean;
   /** Takes the fields of one call. They never contain arguments, results or error messages. */
@@ -27,7 +27,7 @@ export function lineOf(call: EndedCall, catalog: Pick<Catalog, 'upstream'>): Fie
   return call.line;
 }
 
-/** Runs for every call: plain assignments are the cheapest way to build the fields. */
+/** Runs for every call. Plain assignments are the fastest way to build the fields. */
 function callFields(
   context: McpContext,
   catalog: Pick<Catalog, 'upstream'>,

@@ -55,7 +55,7 @@ export function evaluation(
       caller,
       protocol: context.protocol,
       upstream: bounded(upstream, MOST_NAME),
-      // Servers choose names, and a database may refuse some characters.
+      // Control characters are replaced, because servers choose the names and some databases refuse such characters.
       target: bounded(name.replace(/\p{Cc}/gu, '?'), MOST_NAME),
       outcome,
       ms: call.ms,
@@ -72,7 +72,7 @@ export function evaluation(
       try {
         offer(call);
       } catch {
-        // A definition of a server may be too deep to be written. The call itself has succeeded.
+        // The definition of a tool may be nested too deeply to be written as JSON. The call itself has succeeded.
       }
     },
   };
@@ -108,7 +108,7 @@ function withContents(line: string, call: EndedCall): Buffer {
   return Buffer.concat(chunks);
 }
 
-/** A definition is one object until the list of its server changes. */
+/** A definition stays the same object until the list of its server changes. */
 const schemaTexts = new WeakMap<JsonObject, string>();
 
 function schemaText(definition: JsonObject | undefined): string | undefined {
@@ -120,8 +120,8 @@ function schemaText(definition: JsonObject | undefined): string | undefined {
 }
 
 /**
- * The span of an evaluation, below the span of its call. The span of the call has ended before the evaluation begins, so
- * it cannot have the score itself.
+ * The span of an evaluation, as a child of the span of its call. The span of the call ends before the evaluation
+ * begins, so it cannot carry the score.
  */
 export function evaluationSpan(
   tracing: Tracing | undefined,

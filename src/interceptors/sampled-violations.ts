@@ -12,7 +12,7 @@ export interface SampledViolationsOptions {
   readonly counted: (upstream: string, kind: string) => void;
 }
 
-/** Failures of a call that mean that the answer of the server or agent was not one of the protocol. */
+/** Reasons of failed calls that mean that the answer of the server or agent broke the protocol. */
 const INVALID_ANSWERS: ReadonlySet<Reason> = new Set<Reason>(['upstream_invalid', 'invalid_agent_response']);
 /** The most servers and agents with counts of their own. */
 const MOST_UPSTREAMS = 1_000;
@@ -33,7 +33,7 @@ export class SampledViolations implements CallObserver {
   ended(call: EndedCall): void {
     const server = call.context.target?.server;
     if (server === undefined || call.context.notes.forwarded !== true) return;
-    // Evenly spread: 20 percent is every fifth call.
+    // Spreads the examined calls evenly: 20 percent is every fifth call.
     this.due += this.options.percent;
     if (this.due < 100) return;
     this.due -= 100;

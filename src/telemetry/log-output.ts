@@ -35,7 +35,10 @@ const FLUSH_LENGTH = 65_536;
 
 type SonicBoom = ReturnType<typeof pino.destination>;
 
-/** Gathers lines before the destination gets them: the destination measures its whole buffer again for every write. */
+/**
+ * Gathers lines before the destination gets them, because the destination measures its whole buffer again at every
+ * write.
+ */
 function buffered(destination: SonicBoom): DestinationStream {
   let lines = '';
   let waiting = false;
@@ -48,7 +51,7 @@ function buffered(destination: SonicBoom): DestinationStream {
     waiting = false;
     pass();
   };
-  // The process calls these two functions when it ends.
+  // pino calls these two functions when the process ends.
   const { flush, flushSync } = destination;
   destination.flush = (...done) => {
     pass();
@@ -87,7 +90,7 @@ export function callLog(log: Logger, settings: LogOptions, terminal = process.st
   return {
     enabled: (): boolean => log.isLevelEnabled(level),
     write: (fields: object): void => {
-      // The same line that pino would write, at half the cost: every call writes one.
+      // Builds the line that pino would write, at half the cost, because every call writes one line.
       if (destination) destination.write(`${head}${isoTime()},${JSON.stringify(fields).slice(1, -1)},"msg":"call"}\n`);
       else log[level](fields, 'call');
     },
@@ -100,7 +103,7 @@ const MAX_UNREAD = 8 * 1024 * 1024;
 function jsonDestination(): SonicBoom {
   const destination = pino.destination({ fd: 2, sync: false, maxLength: MAX_UNREAD });
   destination.on('error', (error: NodeJS.ErrnoException) => {
-    // The terminal was closed for good. Waiting lines must neither end the process nor keep it alive.
+    // The terminal was closed for good. Waiting lines must neither make the process fail nor keep it alive.
     if (error.code === 'EIO')
       Object.assign(destination, { write: () => true, flush: () => {}, flushSync: () => {}, end: () => {} });
   });
