@@ -87,9 +87,9 @@ export class BusStreams implements SharedStreams {
   }
 
   /**
-   * The newest entry. Waits for the maker if the client already has an event that is not on the Bus yet. Each wait reads
-   * the Bus many times, and clients can invent event ids, so few lookups of a caller wait at the same time. The other
-   * lookups ask the maker at once.
+   * The newest entry. Waits for the maker if the client already has an event that is not on the Bus yet. Each wait
+   * reads the Bus many times, and clients can invent event ids, so few lookups of a caller wait at the same time. The
+   * other lookups ask the maker at once.
    */
   private async caughtUp(
     name: string,

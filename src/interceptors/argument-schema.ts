@@ -9,7 +9,9 @@ export interface ArgumentProblem {
   readonly message: string;
 }
 
-/** The largest schema, in subschemas and in levels. A larger schema is not compiled, and its arguments are not checked. */
+/**
+ * The largest schema, in subschemas and in levels. A larger schema is not compiled, and its arguments are not checked.
+ */
 const MOST_SUBSCHEMAS = 5_000;
 const MOST_LEVELS = 64;
 /** The most subschemas applied to values in one check; it bounds the time of a check to about a second. */
@@ -25,9 +27,9 @@ const RE2 = 're2:';
 const patterns = new Map<string, RE2JS>();
 
 /**
- * The input schema of a tool, ready to check arguments. The schema comes from a server, so a check never evaluates code,
- * never fetches a reference, never runs a backtracking expression, and takes a limited number of steps. Where a keyword
- * cannot be checked within these limits, the check accepts more than the schema, never less.
+ * The input schema of a tool, ready to check arguments. The schema comes from a server, so a check never evaluates
+ * code, never fetches a reference, never runs a backtracking expression, and takes a limited number of steps. Where a
+ * keyword cannot be checked within these limits, the check accepts more than the schema, never less.
  */
 export class ArgumentSchema {
   private constructor(
@@ -97,7 +99,9 @@ const VALUES = new Set([
 /** These keywords refuse more values when the subschemas in them check less. A lenient copy leaves them out. */
 const NEGATIVE = new Set(['not', 'if', 'then', 'else', 'unevaluatedItems', 'unevaluatedProperties', 'maxContains']);
 
-/** Copies a schema with the keywords that are checked: `format` is an annotation, and `pattern` becomes an RE2 pattern. */
+/**
+ * Copies a schema with the keywords that are checked: `format` is an annotation, and `pattern` becomes an RE2 pattern.
+ */
 class Copy {
   size = 0;
   /** Whether the copy checks less than the schema, because a keyword was left out. */

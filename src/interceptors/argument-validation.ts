@@ -18,8 +18,8 @@ export interface ArgumentValidationOptions {
 const LONGEST = 1024 * 1024;
 
 /**
- * Checks the arguments of a tool call against the tool's input schema before the call reaches its server. The model gets
- * the places that are wrong, so that it can correct the call.
+ * Checks the arguments of a tool call against the tool's input schema before the call reaches its server. The model
+ * gets the places that are wrong, so that it can correct the call.
  */
 export function argumentValidation({ modeOf, log }: ArgumentValidationOptions): Interceptor {
   return (context, next) => {

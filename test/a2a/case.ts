@@ -27,7 +27,7 @@ export interface Cell {
   readonly client: Client;
   /** The same client with the token of another caller. */
   readonly stranger: Client;
-  /** Another client of the same kind, or of another, for the same agent. */
+  /** Connects another client to the same agent; `row` selects another kind of client. */
   connect(options?: ConnectOptions, row?: Row): Promise<Client>;
 }
 

@@ -338,7 +338,7 @@ test('tools behind an agent are tools again at another gateway, with their own a
   }
 });
 
-test('of two answers to a question one counts; a running task accepts none', async () => {
+test('one of two answers to a question counts; a running task accepts no answer', async () => {
   const desk = await testbed.connect(ROW, 'desk');
   const tag = mark();
   const asked = taskOf(await desk.send(call('new__ask_then_work', { tag })));

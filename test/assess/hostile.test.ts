@@ -36,7 +36,7 @@ async function against(handle: RequestListener, more: Partial<AssessOptions> = {
   }
 }
 
-/** Each format can be written, whatever the server sent, and nothing in them obeys the server. */
+/** Every report format is written, has a bounded size, and contains no control characters, whatever the server sent. */
 function expectReadable(report: Report): void {
   for (const format of FORMATS) {
     const text = render(report, format);
@@ -278,7 +278,7 @@ describe('a hostile program', () => {
     rmSync(folder, { recursive: true });
   });
 
-  it('that does not exist is told apart', async () => {
+  it('that does not exist gets an error of its own', async () => {
     const command = { command: '/no/such/program', args: [] };
     await expect(examine({ target: { kind: 'command', command } })).rejects.toThrow('cannot start "/no/such/program"');
   });

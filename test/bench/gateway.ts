@@ -7,7 +7,8 @@
  *
  * The process under test has one core; the load generator and the server share the other. CPU per call is that of the
  * process under test (of the server itself in the row "direct"). Added latency is the difference to "direct" within one
- * round, at one connection. `--auth` measures only the cost of authentication (`authentication.ts`). `--beside` measures the (built) gateway of another checkout in the same rounds.
+ * round, at one connection. `--auth` measures only the cost of authentication (`authentication.ts`). `--beside`
+ * measures the (built) gateway of another checkout in the same rounds.
  */
 import { availableParallelism, loadavg } from 'node:os';
 import { join, resolve } from 'node:path';
@@ -276,7 +277,7 @@ async function main(): Promise<void> {
     if (rss !== undefined) peak.set(name, Math.max(peak.get(name) ?? 0, rss));
   };
   const rows: Record<string, Record<string, Cell>> = {};
-  // Before large results grow the heap.
+  // Measured before large results grow the heap.
   if (values.only === undefined) await memory(generator, all.find(({ name }) => name === GATEWAY)!);
   console.log(
     `node ${process.version}; ${canPin ? 'one core for the process under test, the other for the rest' : 'not pinned'}; ${

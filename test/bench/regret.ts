@@ -47,7 +47,7 @@ function decisionTime(replicas: number): number {
     }
   };
   run(20_000);
-  // The time of the processor: other programs of a busy machine do not count.
+  // Processor time, so that other programs of a busy machine do not count.
   const began = process.cpuUsage();
   run(50_000);
   const { user, system } = process.cpuUsage(began);

@@ -51,7 +51,7 @@ const sets = new Map(chosen.map((name) => [name, loadSet(folder, name)]));
 const saved: string[] = [];
 const learned: string[] = [];
 
-/** Each row at once: a run with vectors takes many minutes on a slow machine. */
+/** Prints each row as soon as it is measured, because a run with vectors takes many minutes on a slow machine. */
 function show({ label, queries, metrics, p50, p99 }: Row): void {
   const numbers = [metrics.r1, metrics.r5, metrics.ndcg10].map((value) => value.toFixed(1).padStart(6));
   console.log(
@@ -75,7 +75,7 @@ for (const name of chosen) {
     [20, 3],
     [20, 1],
   ] as const) {
-    // Nothing of the measured split is seen: dev is measured with train, test with train and dev.
+    // The search learns only from splits that are not measured: for dev from train, for test from train and dev.
     const seen = set.queries.filter(({ split }) => split === 'train' || (!values.tune && split === 'dev'));
     const measured = values.tune ? queries.filter(({ split }) => split === 'dev') : queries;
     if (seen.length === 0) continue;

@@ -1,6 +1,6 @@
 /**
- * The cost of telemetry: the same calls without metrics and log, with both, and with traces of which 5 % are exported to
- * a collector, in alternated rounds of one run. The ratios count; the rates depend on the machine.
+ * The cost of telemetry: the same calls without metrics and log, with both, and with traces of which 5 % are exported
+ * to a collector, in alternated rounds of one run. The ratios count; the rates depend on the machine.
  *
  *   npm run bench:telemetry [-- --quick] [--before <folder of another built version, compared in the same rounds>]
  */
@@ -95,7 +95,7 @@ try {
       median(each.map(({ p99 }) => p99))
         .toFixed(1)
         .padStart(8),
-      // The rate that a processor of its own would allow.
+      // The rate if the gateway alone used the processor: the ratio of CPU per call.
       median(each.map((figures, round) => cpu(off[round]!) / cpu(figures)))
         .toFixed(2)
         .padStart(8),

@@ -125,7 +125,7 @@ export async function openStream(url: string, init: RequestInit): Promise<Stream
   };
 }
 
-/** A session of the handshake era, opened without an SDK. */
+/** A legacy session, opened without an SDK. */
 export async function openSession(
   url: string,
   revision: string,

@@ -126,8 +126,8 @@ function checkMessages(found: unknown, allowed: ReadonlySet<unknown>): void {
 }
 
 /**
- * The answers whose ids nobody sent. Compares texts in a set: to compare each answer with each id would block this process
- * for minutes, and the other cases would count that as a gateway that does not answer.
+ * The answers whose ids nobody sent. Compares texts in a set: to compare each answer with each id would block this
+ * process for minutes, and the other cases would count that as a gateway that does not answer.
  */
 function answersToOthers(messages: readonly Message[], sent: ReadonlySet<unknown>): Message[] {
   const ids = new Set([...sent].map((id) => JSON.stringify(id)));

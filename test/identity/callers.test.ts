@@ -231,7 +231,7 @@ describe('S13: access tokens of another issuer', () => {
     expect((await ask(at, { method: 'GET', headers: ops })).status).not.toBe(403);
   });
 
-  test('S7: the session of another caller does not exist, and its id opens nothing by itself', async () => {
+  test('S7: the session of another caller does not exist for a caller, and its id alone gives no access', async () => {
     const opened = await ask(`${gateway.url}/mcp`, {
       headers: { ...BOTH_TYPES, ...as(await token()) },
       body: initializeBody('2025-11-25'),
@@ -371,7 +371,7 @@ describe('S13: access tokens of another issuer', () => {
   });
 });
 
-describe('every transport knows every credential', () => {
+describe('every credential works over every transport', () => {
   const GET_TASK = '/lf.a2a.v1.A2AService/GetTask';
   const asIs = (bytes: Buffer): Buffer => bytes;
   const grpc = (token: string | undefined): Promise<number> =>

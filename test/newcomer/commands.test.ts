@@ -1,4 +1,7 @@
-/** The commands for people talk to a running gateway: states, tools, calls, agents, messages, and the preview of a reload. */
+/**
+ * The commands for people talk to a running gateway: states, tools, calls, agents, messages, and the preview of a
+ * reload.
+ */
 import { fileURLToPath } from 'node:url';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { main } from '../../src/cli/main.js';

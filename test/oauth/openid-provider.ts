@@ -1,4 +1,4 @@
-/** A small OpenID provider that signs everybody in, and breaks the rules if a test asks for it. */
+/** A small OpenID provider that signs every user in, and breaks the rules if a test asks for it. */
 import { createHash, randomBytes } from 'node:crypto';
 import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';

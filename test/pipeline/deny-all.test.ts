@@ -595,7 +595,7 @@ const isLocal = (name: string): boolean => LOCAL.has(name) || MANAGEMENT.test(na
 /** Values for the parameters in the paths of routes. */
 const SAMPLES: Readonly<Record<string, string>> = { server: 'counted', agent: 'one', card: 'one', task: TASK };
 
-test('every route is refused, or concerns no server and no agent', async () => {
+test('every route is refused, or serves no server and no agent', async () => {
   const missed: string[] = [];
   for (const { method, path } of gateway.routes) {
     // Other methods would change the server, except those that are passed on to it.

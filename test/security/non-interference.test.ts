@@ -156,7 +156,9 @@ afterAll(async () => {
   for (const close of closing.splice(0)) await close();
 });
 
-/** An answer without the parts that differ between any two gateways: ids, times, ports, and whether a probe has ended. */
+/**
+ * An answer without the parts that differ between any two gateways: ids, times, ports, and whether a probe has ended.
+ */
 async function answered(gateway: RunningGateway, path: string, init: RequestInit, token = BOB): Promise<string> {
   const stop = new AbortController();
   const limit = setTimeout(() => stop.abort(), 10_000);

@@ -1,6 +1,6 @@
 /**
- * S4: values of callers that the gateway places into URLs and headers change neither the path before them nor the set of
- * headers. The upstream is a plain socket, so that the test sees the bytes of the request.
+ * S4: values of callers that the gateway places into URLs and headers change neither the path before them nor the set
+ * of headers. The upstream is a plain socket, so that the test sees the bytes of the request.
  */
 
 import type { AddressInfo } from 'node:net';

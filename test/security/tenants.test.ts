@@ -1,6 +1,6 @@
 /**
- * S27: two callers of the same name in two tenants share nothing: sessions, streams, tasks of both protocols, calls that
- * wait for a person, rates, the live tail, the lists of the management API, and the audit trail.
+ * S27: two callers of the same name in two tenants share nothing: sessions, streams, tasks of both protocols, calls
+ * that wait for a person, rates, the live tail, the lists of the management API, and the audit trail.
  */
 import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';

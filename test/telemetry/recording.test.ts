@@ -20,7 +20,7 @@ let gateway: RunningGateway;
 
 beforeAll(async () => {
   folder = await mkdtemp(path.join(tmpdir(), 'parley-recording-'));
-  // The next version writes dates in another way.
+  // The next version of the server, which formats dates in another way.
   const clock = await readFile(path.join(ROOT, 'examples/clock.mjs'), 'utf8');
   await writeFile(path.join(folder, 'next.mjs'), clock.replace("dateStyle: 'short'", "dateStyle: 'long'"));
   const node = (...args: string[]) => ({ command: process.execPath, args });
@@ -197,7 +197,7 @@ describe('parley replay', () => {
     expect(await replayed('units.jsonl', '--to', 'units', '--active')).toMatchObject({ code: 0, same: 1 });
   });
 
-  test('explains what is wrong with its arguments and its file', async () => {
+  test('explains errors in its arguments and its file', async () => {
     await writeFile(file('other.jsonl'), '{"a":1}\n');
     await writeFile(file('broken.jsonl'), '{"recording":1}\n{"tool"');
     const wrong = async (...args: string[]) => {

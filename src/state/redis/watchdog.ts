@@ -46,8 +46,8 @@ export class Watchdog {
       // A subscriber of the older protocol gets the text as one of two elements.
       foreign = ![await connection.ping(sent)].flat().includes(sent);
     } catch (error) {
-      // An error that the server sends is an answer too. If the time limit ended late, this process stood still, and the
-      // answer may have arrived meanwhile.
+      // An error that the server sends is an answer too. If the time limit ended late, this process stood still, and
+      // the answer may have arrived meanwhile.
       const late = performance.now() - began > 1.5 * this.commandTimeout;
       answered = late || (error as Error).name === 'ReplyError';
     }

@@ -9,7 +9,9 @@ import { type Environment, exportsTo, LAST_EXPORT, positive, resourceOf } from '
 import { SCOPE } from '../tracing/names.js';
 import type { MetricRegistry, ReadMetric } from './registry.js';
 
-/** Milliseconds between two exports, as OpenTelemetry defines, and the shortest interval: an export reads the database. */
+/**
+ * Milliseconds between two exports, as OpenTelemetry defines, and the shortest interval: an export reads the database.
+ */
 const INTERVAL = 60_000;
 const SHORTEST = 100;
 

@@ -1,6 +1,7 @@
 /**
  * Exports spans over OTLP (protobuf over HTTP). The OpenTelemetry SDK is loaded only if an endpoint is set. The spans
- * are plain objects that are made when a call has ended, so an unsampled call costs two random ids and two short records.
+ * are plain objects that are made when a call has ended, so an unsampled call costs two random ids and two short
+ * records.
  */
 import type { Attributes, SpanContext } from '@opentelemetry/api';
 import type { OTLPTraceExporter } from '@opentelemetry/exporter-trace-otlp-proto';

@@ -49,7 +49,9 @@ export function isSampled(
   return lastBits(traceId) / 0x1_0000_0000 < ratio;
 }
 
-/** The last 32 bits of an id of lower-case hexadecimal digits. Runs for every call, so no text is cut out and parsed. */
+/**
+ * The last 32 bits of an id of lower-case hexadecimal digits. Runs for every call, so no text is cut out and parsed.
+ */
 function lastBits(traceId: string): number {
   let bits = 0;
   for (let at = traceId.length - 8; at < traceId.length; at++) {

@@ -7,7 +7,7 @@ import type { Query, RoutingSet } from './sets.js';
 
 const OUTCOMES = 1_000;
 
-/** 1,000 queries in an order without regard to the order of the file, the same in every run. */
+/** 1,000 queries in a shuffled order, which is the same in every run. */
 const spread = (queries: readonly Query[]): Query[] =>
   [...queries].sort((a, b) => hashOf(a.id) - hashOf(b.id)).slice(0, OUTCOMES);
 

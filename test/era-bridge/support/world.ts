@@ -105,7 +105,7 @@ export async function descendants(pid: number): Promise<{ pid: number; command: 
 /** The number of processes of the stdio fixture. */
 export const fixtureProcesses = async (pid: number): Promise<number> =>
   (await descendants(pid)).filter(
-    ({ command }) => command.includes('fixtures/bridge/stdio.mjs') && !/guard/.test(command),
+    ({ command }) => command.includes('fixtures/era-bridge/stdio.mjs') && !/guard/.test(command),
   ).length;
 
 export const runsOf = (entries: readonly Entry[], key: string): number =>
