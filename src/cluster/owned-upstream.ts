@@ -174,7 +174,7 @@ export class OwnedUpstream implements Upstream {
     }
   }
 
-  /** The call with a check that this replica is still the owner when the process becomes free for the call. */
+  /** Adds a check to the call: when the process becomes free for the call, this replica must still be the owner. */
   private owned(call: UpstreamCall): UpstreamCall {
     return {
       ...call,

@@ -11,7 +11,10 @@ const LOOK = 500;
 const PAUSE = 100;
 /** Pause after a failed renewal. */
 const RETRY = 200;
-/** The unused part of a lease: a margin for clocks of different rates, and for the end of the process. */
+/**
+ * The part of a lease that the owner does not use: a margin for clocks of different rates, and for the time that the
+ * process needs to end.
+ */
 const MARGIN = 0.1;
 
 export interface OwnershipEvents {

@@ -51,11 +51,14 @@ const MOST_WAITING_BYTES = 128 * 1024 * 1024;
 export interface ReplicaMessagesOptions {
   /** Interval of the checks whether the replicas of pending requests are alive. */
   readonly watchEvery?: number;
-  /** State of a stream is dropped when this replica has sent nothing to it for this long. */
+  /** The state of an outgoing stream is dropped when this replica has sent nothing to the stream for this long. */
   readonly outgoingIdle?: number;
   /** Maximum bytes of messages that wait for the bus. */
   readonly waitingBytes?: number;
-  /** State of a sender is dropped after this silence. Must be longer than a sender repeats an envelope. */
+  /**
+   * The state of a sender is dropped when this replica has received nothing from the sender for this long. Must be
+   * longer than the time for which a sender repeats an envelope.
+   */
   readonly senderIdle?: number;
 }
 

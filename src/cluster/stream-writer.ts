@@ -135,7 +135,7 @@ export class StreamWriter implements StreamCopy {
   /** Starts the timer that fires if no entry reaches the bus for `PATIENCE`. Every appended entry restarts it. */
   private beginPatience(again = false): NodeJS.Timeout {
     return setTimeout(() => {
-      // This process stood still: the bus may not be slow, and other replicas may have ended the stream.
+      // This process stood still. The bus is perhaps not slow, and other replicas may have ended the stream.
       if (!again && this.membership.stoodStill) this.patience = this.beginPatience(true);
       else this.fallBehind();
     }, PATIENCE).unref();
@@ -172,7 +172,7 @@ export class StreamWriter implements StreamCopy {
   private async sendFirst(): Promise<void> {
     const { text, mark } = this.queue[0]!;
     const id = await this.bus.append(this.name, text, { ...KEPT, mark, fence: this.fence });
-    // The writer gave up meanwhile and removes the copy.
+    // The writer has given the copy up meanwhile, so the copy is removed.
     if (this.queue[0]?.mark !== mark) return;
     const before = parseId(this.last);
     const now = parseId(id);
@@ -222,7 +222,7 @@ export class StreamWriter implements StreamCopy {
     }
   }
 
-  /** Stops the copy. From here on only this replica has the stream. */
+  /** Gives the copy up. From now on only this replica has the stream. */
   private giveUp(why: string): void {
     this.options.log.warn({ why }, 'a stream can no longer be shared with the other replicas');
     this.state = 'given up';

@@ -41,7 +41,7 @@ export class ArgumentSchema {
     private readonly comparesItems: boolean,
   ) {}
 
-  /** Undefined if the schema is too large or wrong. */
+  /** Returns undefined if the schema is too large or invalid. */
   static compile(source: JsonObject): ArgumentSchema | undefined {
     try {
       const strict = new Copy(false);

@@ -74,7 +74,7 @@ function agentFields(context: A2aContext, { outcome, reason, ms, events }: Ended
   return fields;
 }
 
-/** Kinds of targets whose names the line contains. */
+/** The kinds of targets whose names are in the log line. */
 const NAMED: ReadonlySet<string> = new Set(['tool', 'prompt', 'resource']);
 
 const MOST_ID = 64;
@@ -89,7 +89,7 @@ function addCaller(fields: Fields, { principal, clientInfo }: Caller): void {
   fields['client'] = bounded(typeof version === 'string' ? `${name} ${version}` : name, MOST_ID);
 }
 
-/** The requested name, for a call whose target could not be resolved. */
+/** The requested name, if the target of the call could not be resolved. */
 function addAsked(fields: Fields, { method, params }: Call): void {
   if (method !== 'tools/call' && method !== 'prompts/get') return;
   const name = params.get('name');

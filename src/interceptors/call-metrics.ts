@@ -17,7 +17,7 @@ import { isToolError } from './tool-error.js';
 
 type Protocol = 'mcp' | 'a2a' | 'http';
 
-/** Reasons that mean that a message broke its protocol, by the side that sent it. */
+/** Reasons that mean that a message broke its protocol, with the side that sent the message. */
 const VIOLATIONS: Readonly<Partial<Record<Reason, 'client' | 'upstream'>>> = {
   parse_error: 'client',
   invalid_request: 'client',
@@ -149,7 +149,7 @@ export class CallMetrics implements CallObserver {
     } else this.clientRevisions.of('a2a', context.call.dialect).add();
   }
 
-  /** Counts an error once: at the end of its call, or where an inbound adapter refuses a request. */
+  /** Counts an error once: either at the end of its call, or when an inbound adapter refuses a request. */
   failed(error: unknown, protocol: Protocol): void {
     if (!(error instanceof ProtocolError)) {
       this.errors.of(protocol, error instanceof UpstreamRpcError ? 'upstream_rpc_error' : 'internal').add();
@@ -237,7 +237,7 @@ function countRevision(known: Map<string, CounterSeries>, counter: Counter, revi
   series.add();
 }
 
-/** The name, or `other` if the set is full and lacks it. */
+/** The name; `other` if the set is full and does not contain the name. */
 function within(known: Set<string>, name: string, most: number): string {
   if (known.has(name)) return name;
   if (known.size >= most) return OTHER;

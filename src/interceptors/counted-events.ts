@@ -1,4 +1,4 @@
-/** Takes the outcome or the error of a call, and for a stream the number of its events. */
+/** Called with the outcome or the error of a call, and with the number of events of a stream. */
 export type Ended = (ended: unknown, events?: number) => void;
 
 /**

@@ -8,12 +8,12 @@ import { argumentsText, resultText } from './call-contents.js';
 import { bounded, lineOf, MOST_NAME } from './call-log.js';
 import type { CallObserver, EndedCall } from './observed-calls.js';
 
-/** An evaluator, and the calls that it wants. */
+/** An evaluator, and the selection of the calls that it gets. */
 export interface ScopedEvaluator {
-  /** Patterns of servers and agents, and of tools; an empty list limits nothing. */
+  /** Patterns of names of servers and agents, and of tools. An empty list selects all. */
   readonly servers: readonly string[];
   readonly tools: readonly string[];
-  /** The part of the calls, from 0 to 1. */
+  /** The part of the calls that the evaluator gets, from 0 to 1. */
   readonly sample: number;
   /** Whether it gets the arguments and the result. */
   readonly contents: boolean;

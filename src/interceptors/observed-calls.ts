@@ -16,7 +16,7 @@ export class EndedCall {
     readonly context: CallContext,
     /** `ok`, `error`, `cancelled`, `input_required`, `task`, or for a stream also `left`. */
     readonly outcome: string,
-    /** The error of the outcome `error`. */
+    /** The error, if the outcome is `error`. */
     readonly error: unknown,
     readonly result: CallResult | undefined,
     /** The number of events of a stream. */
@@ -42,7 +42,7 @@ export class EndedCall {
   }
 }
 
-/** Watches calls of clients. It cannot change them, and must not throw. */
+/** Watches calls of clients. An observer cannot change calls, and must not throw. */
 export interface CallObserver {
   /** Whether the observer wants calls now. */
   active(): boolean;

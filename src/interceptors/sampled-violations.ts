@@ -8,7 +8,7 @@ import type { CallObserver, EndedCall } from './observed-calls.js';
 export interface SampledViolationsOptions {
   /** The examined part of the calls, in percent. */
   readonly percent: number;
-  /** Takes each violation, for the metrics. */
+  /** Called with each violation, for the metrics. */
   readonly counted: (upstream: string, kind: string) => void;
 }
 
@@ -63,7 +63,7 @@ export class SampledViolations implements CallObserver {
   }
 }
 
-/** The kinds of violations in a call; undefined if the call says nothing about its server. */
+/** The kinds of violations in a call; undefined if the call shows nothing about its server. */
 function violationsOf({ context, outcome, error, result, bytes = 0 }: EndedCall): readonly string[] | undefined {
   if (outcome === 'error')
     return error instanceof ProtocolError && INVALID_ANSWERS.has(error.reason) ? ['invalid_answer'] : undefined;

@@ -63,7 +63,7 @@ class OpenSpan {
   }
 }
 
-/** Takes the end of a span; returns the result of the call, if there is one. */
+/** Called at the end of a span. Returns the result of the call, if the call has one. */
 type Finish = (open: OpenSpan, end: End) => CallResult | undefined;
 
 /**

@@ -1,4 +1,4 @@
-/** Asks users to sign in at upstreams where every user has an account, before their calls are sent. */
+/** Asks a user to sign in at an upstream where every user has an account, before the user's calls are sent. */
 import type { CallContext, CallResult, McpContext } from '../core/call.js';
 import type { Caller, Cancellation } from '../core/caller.js';
 import { needsLogin, SIGN_IN_MARK, SIGN_IN_TOOL } from '../core/catalog/personal-servers.js';

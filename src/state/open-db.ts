@@ -19,7 +19,7 @@ export interface OpenDbOptions {
   steps?: readonly Step[];
 }
 
-/** Timeout for one step of a migration, and for the wait for another replica that migrates. */
+/** Timeout for one step of a migration, and for waiting until another replica has migrated. */
 const MIGRATION_MS = 30 * 60_000;
 
 export async function openDb(options: OpenDbOptions): Promise<Db> {

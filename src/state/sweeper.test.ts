@@ -218,7 +218,7 @@ describe.each(ENGINES)('expiry on %s', (engine) => {
           [`EXPLAIN ${sql}`, params],
         ]);
         const lines = plan!.map((row) => String(row['QUERY PLAN']));
-        // The tables of signatures are small: one row per started process.
+        // The tables of signatures are small, because each process adds one row.
         const whole = lines.filter((line) => line.includes('Seq Scan') && !/audit_(anchors|heads|trimmed)/.test(line));
         expect(whole, sql).toEqual([]);
       }

@@ -16,7 +16,10 @@ export function writesText({ format }: LogOptions, terminal: boolean): boolean {
   return format === 'text' || (format === 'auto' && terminal);
 }
 
-/** The log of a process, on stderr: stdout carries the protocol (`parley stdio`) or the output of the command. */
+/**
+ * The log of a process. It goes to stderr, because stdout carries the protocol (`parley stdio`) or the output of the
+ * command.
+ */
 export function createLog(settings: LogOptions, terminal = process.stderr.isTTY === true): Logger {
   const destination = writesText(settings, terminal)
     ? textDestination((line) => process.stderr.write(line), styleOf(process.stderr))
@@ -30,7 +33,10 @@ const destinations = new WeakMap<Logger, DestinationStream>();
 
 /** Lines are buffered for this many milliseconds, because one write per line would dominate the cost of the log. */
 const FLUSH_INTERVAL = 20;
-/** The buffer is written earlier if it holds this many characters: each write wakes another thread. */
+/**
+ * The buffer is written earlier if it holds this many characters. The number is large, because each write wakes another
+ * thread.
+ */
 const FLUSH_LENGTH = 65_536;
 
 type SonicBoom = ReturnType<typeof pino.destination>;

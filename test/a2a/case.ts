@@ -97,7 +97,10 @@ interface Expected {
   readonly grpc: number;
 }
 
-/** The A2A errors in every binding: 1.0 as in its newest patch, 0.3 over HTTP as its peers send them. */
+/**
+ * The A2A errors in every binding. Those of 1.0 are those of its newest patch; those of 0.3 over HTTP are those that
+ * its SDKs send.
+ */
 export const ERRORS = {
   TASK_NOT_FOUND: { code: -32001, http: [404], legacyHttp: [404], name: 'NOT_FOUND', grpc: 5 },
   TASK_NOT_CANCELABLE: { code: -32002, http: [400], legacyHttp: [400, 409], name: 'FAILED_PRECONDITION', grpc: 9 },
@@ -149,8 +152,8 @@ export async function expectError(
     assert.equal(error.code, expected.code, said);
   } else {
     assert.equal(error.code, (row.version === '0.1' ? expected.first : undefined) ?? expected.code, said);
-    // JSON-RPC errors have HTTP status 200. A refused stream may have an error status instead, because some clients
-    // read only streams.
+    // JSON-RPC errors have HTTP status 200. The refusal of a stream may have an error status instead, because some
+    // clients read streams only.
     if (!stream) assert.equal(error.http, 200, said);
     if (row.version === '1.0' && name !== 'INVALID_PARAMS')
       assert.deepEqual([error.reason, error.domain], [name, 'a2a-protocol.org'], said);

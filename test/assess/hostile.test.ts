@@ -1,4 +1,4 @@
-/** Servers that hang, flood and lie: the assessment ends by its own limits, and there is a report. */
+/** Servers that hang, flood and send wrong data: the assessment ends by its own limits, with a report. */
 import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
 import { createServer, type IncomingMessage, type RequestListener, type ServerResponse } from 'node:http';
 import { type AddressInfo, createServer as createTcpServer, type Socket } from 'node:net';
@@ -69,7 +69,7 @@ function correctUntil(change: (method: string, response: ServerResponse, body: s
   };
 }
 
-/** Writes until the client leaves. */
+/** Writes until the client disconnects. */
 function pour(response: ServerResponse, chunk: string): void {
   const more = (): void => {
     while (!response.destroyed && response.write(chunk));

@@ -54,7 +54,7 @@ const DIRECT = 'direct';
 const LIBRARY = 'library';
 const GATEWAY = 'gateway';
 
-/** The era of the client, and of the server. */
+/** The era of the client and the era of the server. */
 const PATHS: readonly { readonly name: string; readonly client: Era; readonly server: Era }[] = [
   { name: 'modern → modern', client: 'modern', server: 'modern' },
   { name: 'legacy → legacy', client: 'legacy', server: 'legacy' },
@@ -236,7 +236,7 @@ function cellsOf(
   return cells;
 }
 
-/** The least share of the rate of open calls that authenticated calls reach. */
+/** The share of the rate without authentication that calls with authentication must reach. */
 const LEAST_SHARE = 0.85;
 
 async function authentication(generator: Generator): Promise<void> {
@@ -249,14 +249,14 @@ async function authentication(generator: Generator): Promise<void> {
     const share = median(figures.map((each, round) => rateOf(each) / rateOf(open[round]!)));
     const cpuOf = (each: Measured): number => each.cpu ?? Number.NaN;
     const cpu = median(figures.map(cpuOf));
-    // On a machine that others use too, CPU per call is the figure that can be compared.
+    // If other programs use the machine too, only CPU per call can be compared.
     const cpuShare = median(figures.map((each, round) => cpuOf(open[round]!) / cpuOf(each)));
     console.log(
       `${name.padEnd(28)} ${fixed(rate, 0).padStart(8)} calls/s ${fixed(share, 2)} ${fixed(cpu, 1).padStart(9)} CPU µs ${fixed(cpuShare, 2)}`,
     );
     if (figures !== open && name !== AUDITED)
       verdict(
-        `calls with ${name}: at least ${LEAST_SHARE * 100} % of the rate of open ones`,
+        `calls with ${name}: at least ${LEAST_SHARE * 100} % of the rate without authentication`,
         `${fixed(share * 100, 0)} % (${fixed(cpuShare * 100, 0)} % by CPU per call)`,
         share >= LEAST_SHARE,
       );

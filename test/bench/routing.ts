@@ -6,7 +6,7 @@
  *
  * `--tune` shows the train and dev splits, the only ones that constants may be tuned on. `--vectors` names an
  * OpenAI-compatible endpoint and adds rows with its vectors. `--sets` measures some of the sets only, and no index of
- * 10,000 tools. What runs is said on stderr.
+ * 10,000 tools. The program names each step on stderr.
  */
 import { existsSync } from 'node:fs';
 import { resolve } from 'node:path';

@@ -1,6 +1,7 @@
 /**
- * What many replicas cost the engines they share, at rest and per call: statements of PostgreSQL, commands of Redis and
- * wake-ups that reach a replica. Whole gateways run in this process, each with connections of its own.
+ * Measures the load of many replicas on the engines they share, at rest and per call: statements of PostgreSQL,
+ * commands of Redis and wake-ups that reach a replica. Whole gateways run in this process, each with its own
+ * connections.
  *
  *   npm run bench:scale [-- --replicas 1,10,100] [--seconds 5] [--calls 200] [--only postgres|redis]
  */
@@ -133,7 +134,7 @@ type Work = (replicas: readonly RunningGateway[], i: number) => Promise<void>;
 
 const at = (replicas: readonly RunningGateway[], i: number): string => replicas[i % replicas.length]!.url;
 
-/** What a client does in one call, on replicas in turn. */
+/** The requests of a client for one call, on the replicas in turn. */
 function kindsOfCalls(sessions: readonly Record<string, string>[]): [name: string, work: Work][] {
   return [
     ['modern call, HTTP server', (replicas, i) => modernCall(at(replicas, i), 'counted__quick')],

@@ -26,7 +26,7 @@ const SETTINGS = {
   on: METRICS_AND_LOG,
   traces: { ...METRICS_AND_LOG, tracing: { samplePercent: 5 } },
 } as const;
-/** The part of the rate without telemetry that must remain. */
+/** The part of the rate without telemetry that each mode must reach. */
 const LEAST = { off: 1, on: 0.85, traces: 0.8 } as const;
 type Mode = keyof typeof SETTINGS;
 
@@ -46,7 +46,7 @@ const MEASUREMENTS = [
 
 const median = (numbers: readonly number[]): number => [...numbers].sort((a, b) => a - b)[numbers.length >> 1]!;
 
-// This process reads the log and collects the spans, which must not cost the core of the gateways any time.
+// This process reads the log and collects the spans, and must not use time on the core of the gateways.
 if (canPin) spawnSync('taskset', ['-a', '-c', '-p', String(HELPING), String(process.pid)]);
 
 const upstream = await startUpstream(HELPING, 'modern');

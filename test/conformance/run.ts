@@ -88,7 +88,10 @@ export interface ClientScenarioOptions {
 }
 
 export interface ClientScenarioResult extends ScenarioResult {
-  /** The suite's own verdict: no failure, no warning, and the client ended in time without an error. */
+  /**
+   * The verdict of the suite: true if there was no failure and no warning, and the client ended in time without an
+   * error.
+   */
   ok: boolean;
   output: string;
 }

@@ -96,7 +96,7 @@ function events(text: string): SseEvent[] {
   return seen;
 }
 
-/** An event stream, readable while it arrives. */
+/** An event stream that can be read while it arrives. */
 export interface Stream {
   readonly status: number;
   readonly events: readonly SseEvent[];

@@ -40,7 +40,7 @@ test('S23: a caller that sends many times its rate leaves the p99 of another und
       return took;
     };
     let seen: Record<number, number> = {};
-    // Short rounds of both alternate, so that other load on the machine concerns both alike.
+    // Short rounds of both kinds alternate, so that other load on the machine affects both in the same way.
     const ratio = async (): Promise<number> => {
       const base: number[] = [];
       const flooded: number[] = [];

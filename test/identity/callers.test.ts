@@ -174,7 +174,7 @@ describe('S17: API keys', () => {
     expect((await rpc('resources/read', { uri: 'counted://one' }, made)).json.error).toBeDefined();
   });
 
-  test('an expired or mistyped key is refused, and so is a second key of the same name with another scope', async () => {
+  test('an expired key and a mistyped key are refused, and so is a second key of the same name with another scope', async () => {
     const made = await key('strict', { servers: ['one'] });
     expect((await rpc('tools/list', {}, `${made.slice(0, -1)}${made.endsWith('0') ? '1' : '0'}`)).status).toBe(401);
     await expect(key('strict')).rejects.toThrow('another scope');

@@ -13,7 +13,7 @@ import { startWorld, type World } from './support/world.js';
 
 const ROUNDS = 12;
 const SIZES = [64 * 1024, 70_000, 100_000, 100_001, 300_000, 1_000_000, 2_000_000];
-/** More than the system buffers if nobody reads. */
+/** Larger than the amount that the system buffers if nobody reads. */
 const HUGE = 3_900_000;
 const PADDING = ' '.repeat(HUGE);
 
@@ -21,8 +21,8 @@ const textFor = (mark: string, size: number): string =>
   `${mark} `.repeat(Math.ceil(size / (mark.length + 1))).slice(0, size);
 const sizeFor = (n: number): number => SIZES[n % SIZES.length]!;
 /**
- * For replies that are kept for a while: all of them together must fit, or some would be dropped before their client
- * resumes.
+ * The size of replies that are kept. All of them together must fit into the limit, or some would be dropped before
+ * their clients resume.
  */
 const keptSizeFor = (n: number): number => Math.min(sizeFor(n), 300_000);
 

@@ -64,7 +64,7 @@ describe('the pages in a real browser', () => {
     await page.waitForSelector('[role=alert]');
     await picture(page, 'login-wrong');
     expect(await page.textContent('[role=alert]')).toContain('wrong');
-    // The name is kept, and the cursor is where the error is corrected.
+    // The name is kept, and the focus is in the field with the error.
     expect(await page.inputValue('#name')).toBe('ada');
     expect(await focused(page)).toBe('password');
     await page.keyboard.type(PASSWORD);

@@ -158,7 +158,7 @@ test('S1-11: a token that the server refuses is renewed once, and the call is se
   const { url, config } = await start({ url: upstream.url, auth });
   expect((await call(url)).text).toContain('done');
   expect(issuer.asked[0]!.authorization).toMatch(/^Basic /);
-  // A refused token is not renewed shortly after its issue. This makes the stored token old enough.
+  // The gateway does not renew a refused token that was issued a moment ago, so the test makes the stored token older.
   const { openStorage } = await import('../../src/app/storage.js');
   const state = await openStorage(config, SILENT);
   const [row] = await state.vault.list();

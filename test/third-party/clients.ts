@@ -22,7 +22,7 @@ export interface Client {
   readonly snippet?: string;
   /** The file in `drivers/`. */
   readonly driver?: string;
-  /** The variable of the connected object in the snippet. */
+  /** The variable of the snippet that holds the connected object. */
   readonly variable?: string;
   /** The functions of its interface; every client lists tools. */
   readonly can: readonly Kind[];

@@ -6,7 +6,7 @@ import type { Expiring } from '../sweeper.js';
 /** Maximum number of rows over all pools; the oldest rows are removed. */
 const MOST_ROWS = 100_000;
 
-/** Choices among equivalent upstreams, by pool and in the order of their ids, which sort by time. */
+/** Choices among equivalent upstreams, by pool and in the order of their ids, which is the order of time. */
 export class ReplicaChoices<T = unknown> implements Expiring {
   readonly batch = 1_000;
   readonly #db: Db;

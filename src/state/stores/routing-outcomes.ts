@@ -27,7 +27,7 @@ export interface RoutingForget {
 
 export interface RoutingOutcomesOptions {
   readonly pollMs?: number;
-  /** The most outcomes of all callers, and of one. */
+  /** The maximum number of outcomes of all callers, and of one caller. */
   readonly most?: number;
   readonly mostPerCaller?: number;
 }
@@ -66,11 +66,11 @@ const RAISE_REPLAY = `INSERT INTO meta (key, value) VALUES ('routing.replay', 1)
   ON CONFLICT (key) DO UPDATE SET value = meta.value + 1`;
 const SET = `INSERT INTO meta (key, value) VALUES ($1, $2) ON CONFLICT (key) DO UPDATE SET value = excluded.value`;
 const KEYS = 'caller, query, server, tool';
-/** Each outcome with its age among those of its caller: 1 for the newest. */
+/** Numbers the outcomes of each caller by age: 1 is the newest. */
 const AGED = `(SELECT ${KEYS}, rev, ROW_NUMBER() OVER (PARTITION BY caller ORDER BY rev DESC, query, server, tool) AS age
   FROM routing_outcomes) aged`;
 
-/** The outcomes that search learns from, limited in all and per caller. The oldest are forgotten first. */
+/** The outcomes that the search learns from, limited in total and per caller. The oldest outcomes are removed first. */
 export class RoutingOutcomes implements Expiring {
   readonly batch = 500;
   readonly #db: Db;
@@ -173,7 +173,10 @@ export class RoutingOutcomes implements Expiring {
     };
   }
 
-  /** Removes the oldest outcomes of callers with too many, and of those with the most if there are too many in all. */
+  /**
+   * Removes the oldest outcomes of callers with too many outcomes. If the total is too large, also removes outcomes of
+   * the callers with the most.
+   */
   async #trim(): Promise<void> {
     const rows = await this.#db.q<{ n: number }>(
       'SELECT CAST(COUNT(*) AS INTEGER) AS n FROM routing_outcomes GROUP BY caller',

@@ -18,7 +18,7 @@ export interface FinishedSpan {
   readonly error: string | undefined;
 }
 
-/** Takes the spans of calls. */
+/** Receives the spans of calls. */
 export interface Tracing {
   /** Whether a trace is exported that begins here (`parentSampled` undefined) or at a parent with this decision. */
   sampled(traceId: string, parentSampled: boolean | undefined): boolean;

@@ -1,4 +1,4 @@
-/** Worlds of equivalent replicas whose behaviour changes over time. */
+/** Scenarios of equivalent replicas whose behaviour changes over time. */
 export interface Behaviour {
   /** The probability of a success. */
   readonly success: number;

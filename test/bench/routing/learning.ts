@@ -1,4 +1,7 @@
-/** Search after outcomes were seen: queries of the train split with their labels, as calls that succeeded. */
+/**
+ * Measures the search after it has learned from outcomes: queries of the train split with their labels, as successful
+ * calls.
+ */
 import { Learning } from '../../../src/core/search/learning.js';
 import { hashOf, termsOf } from '../../../src/core/search/tokenize.js';
 import type { ToolRanking } from '../../../src/core/search/tool-ranking.js';
