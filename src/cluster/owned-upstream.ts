@@ -278,7 +278,7 @@ export class OwnedUpstream implements Upstream {
     }
   }
 
-  /** Calls held here for callers at other replicas. */
+  /** The number of calls that this replica holds for callers at other replicas. */
   get heldCalls(): number {
     return this.held.size;
   }

@@ -12,7 +12,7 @@ import { declares } from '../protocol/mcp/translate/questions.js';
 export interface ApprovalPolicy {
   /** Names of tools; `*` stands for any characters. */
   readonly tools: readonly string[];
-  /** Also every tool that declares itself destructive. */
+  /** Whether every tool that declares itself destructive also needs an approval. */
   readonly destructive: boolean;
   /** The rule that demands approval of this admitted call; undefined if no rule does. Absent if there are no rules. */
   readonly required?: (request: McpContext & { readonly target: ItemTarget }) => string | undefined;

@@ -76,7 +76,7 @@ test('S24: a call is one record: who, what, target, argument hash, decision, out
       requestId: 'made-at-the-edge',
     },
   ]);
-  // The bytes of the client, not parsed.
+  // The bytes that the client sent, not parsed.
   expect(audit.hashed).toEqual([JSON.stringify(PARAMS.arguments)]);
   expect(JSON.stringify(audit.records)).not.toContain(SECRET);
 });

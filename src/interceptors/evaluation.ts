@@ -15,7 +15,7 @@ export interface ScopedEvaluator {
   readonly tools: readonly string[];
   /** The part of the calls that the evaluator gets, from 0 to 1. */
   readonly sample: number;
-  /** Whether it gets the arguments and the result. */
+  /** Whether the evaluator gets the arguments and the result. */
   readonly contents: boolean;
   /** Whether a call of this caller has room in the queue. */
   accepts(caller: string): boolean;
@@ -24,7 +24,7 @@ export interface ScopedEvaluator {
 
 /** Maximum size of the contents of a call, in bytes. A call with larger contents is evaluated without its contents. */
 const MOST_CONTENTS = 1024 * 1024;
-/** The operations that make an agent work. */
+/** The operations that send a message to an agent. */
 const MESSAGES: ReadonlySet<string> = new Set(['SendMessage', 'SendStreamingMessage']);
 
 /**

@@ -98,7 +98,7 @@ export interface StateOptions {
 
 export interface PartHealth {
   ok: boolean;
-  /** Time until the answer or the failure, in milliseconds. */
+  /** The time until the answer or the failure, in milliseconds. */
   ms: number;
   error?: string;
 }

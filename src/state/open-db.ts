@@ -15,7 +15,7 @@ export interface OpenDbOptions {
   /** The address of the server itself, if `db` is the address of a pooler. */
   directDb?: string;
   log?: Log;
-  /** For tests. */
+  /** Used in tests. */
   steps?: readonly Step[];
 }
 

@@ -31,7 +31,7 @@ export interface SqlBusOptions {
   /** Connections for leases only, because a renewal must not wait for other queries. */
   leases?: Db;
   hints?: Hints;
-  /** Counters to use instead of the table. */
+  /** The counters to use in place of the table. */
   counters?: Counters;
   /** See `Wakeups`. */
   changed?: () => Promise<boolean>;

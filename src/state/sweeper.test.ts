@@ -67,7 +67,7 @@ describe.each(ENGINES)('expiry on %s', (engine) => {
     await expect.poll(left, SOON).toBe(0);
     going = false;
     await calling;
-    // More than one call per batch.
+    // The number of calls during the removal exceeds the number of batches.
     expect(calls).toBeGreaterThan(count / a.sessions.batch);
     for (const id of live) expect(await sweeping.sessions.get(id)).toBeDefined();
   }, 120_000);
@@ -165,7 +165,7 @@ describe.each(ENGINES)('expiry on %s', (engine) => {
     const records = await a.audit.list({ limit: 100 });
     expect(records).toHaveLength(35);
     const cutoff = records[24]!.at;
-    // Later, when the first 25 are past their retention.
+    // Some time later, the first 25 records are past their retention.
     const later = new Audit(a.db, a.keyring, { keepMs: HOUR });
     while ((await later.sweep(cutoff + HOUR)) > 0);
     expect((await a.audit.list({ limit: 100 })).every(({ at }) => at > cutoff)).toBe(true);

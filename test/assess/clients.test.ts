@@ -25,7 +25,7 @@ import { BIN } from '../support/gateway.js';
 
 const INFO = { name: 'visitor', version: '1' };
 
-/** The calls that every SDK has. */
+/** The calls that this test uses, which every SDK has. */
 interface Visitor {
   connect(transport: unknown): Promise<void>;
   listTools(params?: object): Promise<{ nextCursor?: string | undefined }>;

@@ -62,7 +62,7 @@ async function startGateway(upstream) {
       listen,
       data: join(directory, 'data'),
       servers: { suite: { url: upstream, ...(isAuth && { auth: await authSettings(scenario, context, upstream) }) } },
-      // The suite's authorization server is on this machine too.
+      // Private addresses are allowed, because the suite's authorization server is on this machine too.
       ...(isAuth && { egress: { allowPrivate: true } }),
     }),
   );

@@ -214,7 +214,7 @@ describe.each(CLUSTERS)('agents behind two replicas over %s', (engine) => {
     const stored = await storedTask(engines.db, id);
     expect(faultsOf(stored)).toEqual([]);
     expect(piecesWritten(stored)).toEqual(numbers(pieces));
-    // Delivered in time, each once and in order.
+    // The notifications were delivered in time, each once and in order.
     await eventually(() => deliveredNumbers(receiver.ids(path)).includes(stored.seq), Boolean, 20_000);
     const heard = receiver.ids(path);
     expect(new Set(heard).size).toBe(heard.length);

@@ -263,7 +263,7 @@ export function idsIn(bytes: Buffer): Set<unknown> {
   try {
     visit(JSON.parse(bytes.toString('utf8')));
   } catch {
-    // Not JSON, so only null is valid.
+    // The body is not JSON, so null is the only valid id.
   }
   return ids;
 }

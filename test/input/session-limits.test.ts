@@ -67,6 +67,6 @@ it('large descriptions of clients are not kept', async () => {
     const reply = await initialize({ clientInfo: { name: 'large', version: '1', large } });
     expect(reply.status).toBe(200);
   }
-  // 60 of them would take 210 MB.
+  // The descriptions of 60 sessions would take 210 MB.
   expect(world.memory() - before).toBeLessThan(105);
 });

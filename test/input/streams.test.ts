@@ -252,7 +252,7 @@ describe('case 15: a client that vanished silently', () => {
     expect(closed).toBe(1);
   });
 
-  /** The class that the gateway uses, with short times. */
+  /** Tests the class that the gateway uses, with shorter times. */
   describe('the age of a stream', () => {
     let server: Listener;
     let url: string;

@@ -122,7 +122,7 @@ test('docs/architecture.md shows the folders of src/', () => {
 test('docs/testing.md names every script that tests or measures; documents name no script that does not exist', () => {
   const scriptsIn = (text: string): Set<string> => {
     const named = new Set([...text.matchAll(/`npm (?:run )?([\w:-]+)[^`]*`/g)].map((match) => match[1]!));
-    // Commands of npm itself.
+    // These are commands of npm itself.
     for (const name of ['install', 'pack']) named.delete(name);
     return named;
   };

@@ -8,7 +8,7 @@ export const CLIENT = { id: 'parley', secret: 'a secret: with signs' } as const;
 
 export interface OpenIdProvider {
   readonly issuer: string;
-  /** The claims of the next users. */
+  /** The claims in the ID tokens of the next users. */
   claims: Record<string, unknown>;
   /** Replaces `iss` in the answer; null leaves it out. */
   iss: string | null | undefined;

@@ -558,7 +558,7 @@ const LOCAL: ReadonlySet<string> = new Set([
   'DELETE /mcp',
   'DELETE /mcp/{server}',
   'DELETE /{server}/mcp',
-  // Answers from the registry, without a contact.
+  // These routes answer from the registry, without a request to a server.
   'GET /v1/mcp/server/health',
   'GET /v1/mcp/access_groups',
   'GET /v1/mcp/registry.json',

@@ -79,7 +79,7 @@ describe('the registry', () => {
     });
     expect(replaced).toMatchObject({ enabled: false, createdBy: 'root', updatedBy: 'eve', createdAt: first.createdAt });
     expect(replaced.version).not.toBe(first.version);
-    // Switched off: known, but not in use.
+    // An entry that is switched off is known, but not in use.
     expect(runtime.mcp.servers.get('alpha')).toBeUndefined();
     expect(registry.get('server', 'ALPHA')).toEqual(replaced);
     const stale = { by: BY, expected: [first.version] };

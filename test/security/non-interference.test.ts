@@ -245,7 +245,7 @@ function requestsOf(method: string, path: string, url: string): { url: string; i
 describe('S3: a caller with fewer rights', () => {
   test('gets the same answer of every route, whether or not there is anything hidden', async () => {
     const requests = full.routes
-      // Aliases have the same handlers.
+      // The aliases of a route have the same handler, so one of them is enough.
       .filter(({ path }) => !/^\/v1\/a2a\/|\{tenant\}|\/v1\/task\/|pushNotifications(?!Configs)/.test(path))
       .flatMap(({ method, path }) => pathsOf(path).flatMap((url) => requestsOf(method, path, url)));
     expect(requests.length).toBeGreaterThan(1_000);

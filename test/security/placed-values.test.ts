@@ -92,7 +92,7 @@ test('S4: an id in the path of a request to an agent stays one segment below its
       try {
         path = restRoute(rest!, 'GetTask', { id } as JsonObject).path;
       } catch (error) {
-        // Refused before anything is sent.
+        // The gateway refuses these ids before it sends anything.
         expect(error).toBeInstanceOf(ProtocolError);
         return;
       }

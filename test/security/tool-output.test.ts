@@ -56,7 +56,7 @@ const call = () => ask(gateway.url, 'tools/call', { name: 'files__read', argumen
 const state = async (): Promise<string> => {
   const health = await fetch(`${gateway.url}/health`, { headers: { authorization: `Bearer ${ADMIN}` } });
   const { result } = (await ask(gateway.url, 'tools/list', {}, asUser)).body;
-  // The number of audit records that wait for the database changes with every call.
+  // The count of audit records that wait for the database differs from call to call.
   const { audit: _, ...rest } = (await health.json()) as Record<string, unknown>;
   return JSON.stringify([rest, result.tools]);
 };

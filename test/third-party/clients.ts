@@ -18,7 +18,7 @@ export interface Client {
    * `inspector`, `stdio`, `health`: see run-client.ts.
    */
   readonly how: 'snippet' | 'program' | 'inspector' | 'stdio' | 'health';
-  /** The snippet, for clients that have one. */
+  /** The name of the snippet, for clients with a snippet. */
   readonly snippet?: string;
   /** The file in `drivers/`. */
   readonly driver?: string;

@@ -92,7 +92,7 @@ describe('S5: the connect page identifies the browser', () => {
     expect(forged.status).toBe(400);
     expect(forged.text).not.toContain('http-equiv="refresh"');
 
-    // Ben's browser is used by Ada now.
+    // Now Ada uses Ben's browser.
     const next = /href="([^"]*\/oauth\/authorize[^"]*)"/.exec(refused.text)?.[1]?.replace(/&#38;/g, '&') ?? '';
     const page = await asUser(ben, await ben.open(next), 'ada');
     expect(page.status).toBe(200);

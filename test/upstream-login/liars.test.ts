@@ -164,7 +164,7 @@ describe('S9: only https URLs of authorization servers are used, http on this ma
     const page = await signIn(await gatewayFor(liar, { egress: {} }));
     expect(page.status).toBe(502);
     expect(liar.paths).toEqual([]);
-    // The operator may name a private one.
+    // The operator may allow a private authorization server.
     const named = await signIn(await gatewayFor(liar, { egress: {} }, { issuer: liar.issuer }));
     expect(named.text).toContain('Signed in to liar0');
   });

@@ -55,7 +55,7 @@ test('with the address of the server in directDb, rows, transactions, leases and
   const states: State[] = await Promise.all([1, 2].map(() => openState(options(db, { directDb }))));
   const [a, b] = states as [State, State];
   try {
-    // More concurrent appends than the pooler has connections.
+    // Makes more concurrent appends than the pooler has connections.
     const ids = await Promise.all(
       Array.from({ length: 60 }, (_, i) => (i % 2 ? a : b).bus.append('busy', `${i}`, LOG)),
     );

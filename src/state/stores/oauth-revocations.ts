@@ -16,7 +16,7 @@ export interface NewRevocations {
 }
 
 const COUNTER = 'oauth_revocations';
-/** Rows of one read. */
+/** Maximum number of rows per read. */
 const PAGE = 1_000;
 
 /**

@@ -67,7 +67,7 @@ const TOPIC = 'pins';
 const POLL_MS = 500;
 const COLUMNS = 'server, kind, name, hash, earlier, body, seen_hash, reason, flags';
 const DETAILS = `${COLUMNS}, definition, seen_definition, first_at, changed_at, approved_at`;
-/** Rows of one transaction. */
+/** Maximum number of rows per transaction. */
 const CHUNK = 200;
 /** Approved hashes that stay valid after a newer approval. */
 const MOST_EARLIER = 8;

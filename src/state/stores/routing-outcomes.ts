@@ -50,11 +50,11 @@ const MOST_PER_CALLER = 1_000;
  * again.
  */
 const SLACK = 0.1;
-/** Days after which an outcome no longer counts. */
+/** The number of days after which an outcome no longer counts. */
 const KEPT_MS = 90 * 24 * 60 * 60 * 1000;
 /** A repetition this soon does not count, so that repetitions cause few writes. */
 const REPEATED_MS = 60 * 60 * 1000;
-/** Weights are stored as integers. */
+/** Weights are stored as integers: the weight times this number. */
 const UNIT = 1_000;
 
 // The version increases in the same transaction as the rows, so that a replica that misses the hint sees the change.

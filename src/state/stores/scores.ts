@@ -16,7 +16,7 @@ export interface ScoreRow {
 }
 
 export interface ScoreFilter {
-  /** Only hours that begin then or later. */
+  /** Lists only hours that begin at this time or later. */
   readonly since: number;
   readonly evaluator?: string | undefined;
   readonly upstream?: string | undefined;

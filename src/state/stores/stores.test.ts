@@ -315,7 +315,7 @@ describe.each(ENGINES)('the stores on %s', (engine) => {
         await store.create({ id, principal: 'p', value: 0 }, [{ lane: id, target: 'r', value: 0 }]).catch(() => {});
         for (let step = 1; step <= 5; step++) {
           const seen = await insist(() => store.get(id));
-          if (!seen) return; // The creation failed with an error.
+          if (!seen) return; // Ignored: the creation has failed with an error.
           const message = { lane: id, target: 'r', value: seen.value + 1 };
           const rev = await store
             .update({ id, rev: seen.rev, value: seen.value + 1 }, [message])

@@ -190,6 +190,6 @@ export const asked = (message: Message): Record<string, { method: string; params
 
 export const accept = (content: Json = {}): Json => ({ action: 'accept', content });
 
-/** The same answer to every question of a round. */
+/** Gives the same answer to every question of a round. */
 export const answersTo = (message: Message, answer: Json): Record<string, Json> =>
   Object.fromEntries(Object.keys(asked(message)).map((key) => [key, answer]));
