@@ -12,9 +12,9 @@ export const MEMBERSHIP_TIMES: MembershipTimes = { lease: 3_000, renew: 500 };
 
 /** Renewals per read of the member list: the list is read once per second. */
 const RENEWALS_PER_READ = 2;
-/** Pause after a failed renewal, shorter than the usual interval. */
+/** Pause after a failed renewal, in milliseconds: shorter than the usual interval. */
 const RETRY = 250;
-/** How long the result of a lease lookup is reused. */
+/** How long the result of a lease lookup is reused, in milliseconds. */
 const LOOKED_UP = 150;
 /** Interval of the checks for dead replicas: short, because their calls must end within a second after the lease. */
 const CHECK = 200;
@@ -42,7 +42,7 @@ export interface Fence {
 type GoneListener = (fence: Fence) => void;
 
 /**
- * Tells which replicas are alive. Each replica holds a lease on its own name and appends events for other replicas
+ * Knows which replicas are alive. Each replica holds a lease on its own name and appends events for other replicas
  * under the fence of that lease. The bus therefore refuses events from a replica that resumes after it was declared
  * dead (fault 25).
  *

@@ -37,7 +37,10 @@ const isMoved = (answer: JsonValue): boolean => (answer as JsonObject | null)?.[
 const ATTEMPTS = 3;
 const MOVED_PAUSE = 100;
 const LOOK_AFTER = 1_000;
-/** Attempts to tell the owner that a question is abandoned. After the last one, the owner drops the call on expiry. */
+/**
+ * Number of attempts to tell the owner that a question is abandoned. If all fail, the owner drops the call when its
+ * lifetime is over.
+ */
 const ABANDON_ATTEMPTS = 30;
 const ABANDON_PAUSE = 2_000;
 /** Longer than the time limit of any caller for an answer. */

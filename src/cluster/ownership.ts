@@ -6,10 +6,10 @@ import { isStateError } from '../state/errors.js';
 import { MEMBERSHIP_TIMES, type MembershipTimes } from './membership.js';
 import { unreachable } from './unreachable.js';
 
-/** How long the result of an owner lookup is reused. */
+/** How long the result of an owner lookup is reused, in milliseconds. */
 const LOOK = 500;
 const PAUSE = 100;
-/** Pause after a failed renewal. */
+/** Pause after a failed renewal, in milliseconds. */
 const RETRY = 200;
 /**
  * The part of a lease that the owner does not use: a margin for clocks of different rates, and for the time that the

@@ -10,11 +10,14 @@ export interface ArgumentProblem {
 }
 
 /**
- * The largest schema, in subschemas and in levels. A larger schema is not compiled, and its arguments are not checked.
+ * Maximum number of subschemas and of levels in a schema. A larger schema is not compiled, and arguments are not
+ * checked against it.
  */
 const MOST_SUBSCHEMAS = 5_000;
 const MOST_LEVELS = 64;
-/** The most subschemas applied to values in one check; it bounds the time of a check to about a second. */
+/**
+ * Maximum number of applications of a subschema to a value in one check. Bounds the time of a check to about a second.
+ */
 const MOST_STEPS = 1_000_000;
 /** Maximum cost of matching one pattern: the size of the pattern's program times the length of the text. */
 const MOST_MATCH_STEPS = 1_000_000;

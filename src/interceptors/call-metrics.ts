@@ -51,7 +51,7 @@ const METHODS: ReadonlySet<string> = new Set([...MODERN_METHODS, ...SESSION_METH
 const NO_UPSTREAM = 'none';
 /** The label in place of every name, if anybody may read the metrics. */
 const HIDDEN = 'hidden';
-/** The most servers and agents, and the most tools, that have a label of their own. */
+/** Maximum number of servers and agents, and of tools, that have their own label. */
 const MOST_UPSTREAMS = 200;
 const MOST_TOOLS = 500;
 

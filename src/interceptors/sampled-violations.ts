@@ -14,7 +14,7 @@ export interface SampledViolationsOptions {
 
 /** Reasons of failed calls that mean that the answer of the server or agent broke the protocol. */
 const INVALID_ANSWERS: ReadonlySet<Reason> = new Set<Reason>(['upstream_invalid', 'invalid_agent_response']);
-/** The most servers and agents with counts of their own. */
+/** Maximum number of servers and agents with their own counts. */
 const MOST_UPSTREAMS = 1_000;
 /** Larger results are not examined, in bytes. */
 const MOST_BYTES = 1024 * 1024;

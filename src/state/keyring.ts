@@ -82,7 +82,7 @@ export class ConfiguredKeyring implements Keyring {
 
 /** Minimum time between two checks of the file for a rotation by another process. */
 const CHECK_MS = 1_000;
-/** A lock this old was left by a process that died. */
+/** A lock of this age was left by a process that died. */
 const LOCK_STALE_MS = 10_000;
 
 /** Keys in a file of mode 0600, generated at the first start and shared by the processes of one data folder. */

@@ -14,7 +14,7 @@ export interface Case {
   readonly ids: readonly string[];
   /** False if the version of the client or of the agent cannot express the case. */
   applies?(row: Row, column: Column): boolean;
-  /** The case does not depend on the agent, so it runs with one agent only. */
+  /** True if the result does not depend on the agent. The case then runs with one agent only. */
   readonly once?: boolean;
   run(cell: Cell): Promise<void>;
 }

@@ -114,7 +114,7 @@ describe('parley assess', () => {
     expect(stdout).toContain(`Made by parley ${VERSION}${built}, `);
   });
 
-  it('ends with 1 below the gate', async () => {
+  it('ends with exit code 1 if the score is below the gate', async () => {
     expect((await run('--gate', '50', '--profile', 'openai')).code).toBe(0);
     expect((await run('--gate', '100')).code).toBe(1);
     expect((await run('--gate', 'high')).code).toBe(2);

@@ -20,7 +20,7 @@ const { rounds, milliseconds, warm } = values.quick
 const CONNECTIONS = 32;
 
 const METRICS_AND_LOG = { metrics: { enabled: true }, log: { level: 'info', format: 'json' } };
-/** What is measured, and the settings. */
+/** The names of the measured modes, and the settings for each. */
 const SETTINGS = {
   off: { metrics: { enabled: false }, log: { level: 'warn', format: 'json' } },
   on: METRICS_AND_LOG,

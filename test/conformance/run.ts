@@ -233,8 +233,8 @@ interface SuiteLocation {
 let located: Promise<SuiteLocation> | undefined;
 
 /**
- * Locates the suite and a Node version that can run it. Downloaded on first use: as a dependency of this package, the
- * suite would add its own copies of many packages to every clone.
+ * Locates the suite and a Node version that can run the suite. The suite is downloaded on first use, because as a
+ * dependency of this package it would add its own copies of many packages to every clone.
  */
 export function locateSuite(): Promise<SuiteLocation> {
   located ??= (async () => {

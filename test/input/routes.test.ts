@@ -290,7 +290,7 @@ describe('S1-58: a disabled protocol', () => {
     ['/a2a/desk/tasks/t1:cancel', 'a2a_gateway_disabled'],
     ['/.well-known/agent.json', 'a2a_gateway_disabled'],
     ['/.well-known/agents/desk.json', 'a2a_gateway_disabled'],
-  ])('reports so at %s to every caller', async (path, reason) => {
+  ])('answers at %s that it is disabled, to every caller', async (path, reason) => {
     const reply = await ask(`${closed.url}${path}`, { method: 'POST', body: {} });
     // A2A's JSON-RPC sends this error with status 200.
     expect(reply.status).toBe(/^(\/v1)?\/a2a(\/\w+)?$/.test(path) ? 200 : 404);

@@ -149,7 +149,7 @@ describe('S27: callers of the same name in two tenants', () => {
     await Promise.all([session.end(), other.end()]);
   });
 
-  test('S20: cannot answer for each other', async () => {
+  test('S20: cannot answer the questions of each other', async () => {
     const call = { name: 'asked__add', arguments: {} };
     const asked = await modern(acme, 'tools/call', call, FORM);
     const { requestState, inputRequests } = asked.json.result as unknown as {

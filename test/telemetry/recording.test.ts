@@ -167,7 +167,7 @@ describe('parley replay', () => {
     });
   });
 
-  test('shows what differs at another version, and ends with 1', async () => {
+  test('shows the differences at another version, and ends with exit code 1', async () => {
     const { code, calls } = await replayed('clock.jsonl', '--to', 'next', '--tool', 'convert');
     expect({ code, calls }).toMatchObject({ code: 1, calls: [{ status: 'differs' }] });
     expect(JSON.stringify(calls)).toContain('"at":"/structuredContent/Europe~1Rome"');

@@ -15,7 +15,7 @@ export interface MetricSpec {
 
 /** The label value of everything beyond the limits. */
 export const OTHER = 'other';
-/** The most series of one metric, unless its specification says otherwise. */
+/** Maximum number of series of one metric, unless its specification sets another number. */
 const MOST_SERIES = 1_000;
 
 /** One value of a gauge with its labels. */

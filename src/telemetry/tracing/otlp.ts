@@ -105,9 +105,7 @@ function hrTime(at: number): [seconds: number, nanoseconds: number] {
   return [seconds, Math.round((ms - seconds * 1_000) * 1e6)];
 }
 
-/**
- * The longest time that spans wait for others in milliseconds, and limits on the spans of one request and of the queue.
- */
+/** How many milliseconds a span waits for others, and limits on the spans of one request and of the queue. */
 const DELAY = 5_000;
 const MOST_SENT = 512;
 const MOST_WAITING = 2_048;
