@@ -5,8 +5,8 @@ import { exchangeWhole, type HttpClient, headerOf, type WholeReply } from '../ou
 
 const LIMITS = { time: 2_500, size: 64 * 1024 };
 /**
- * How long a document, or the failure to get it, is reused. So a flood of requests to the gateway causes no flood at
- * the server of the document.
+ * How long a document, or the failure to get the document, is reused. A flood of requests to the gateway therefore
+ * causes no flood of requests to the server of the document.
  */
 const RECENT = 10_000;
 const MOST_RECENT = 200;

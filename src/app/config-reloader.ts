@@ -14,7 +14,7 @@ export interface ReloadProblem {
   readonly key: string;
   readonly message: string;
   readonly fix: string;
-  /** The place, such as `parley.yaml:12` or the name of a variable. */
+  /** The place of the problem, such as `parley.yaml:12` or the name of a variable. */
   readonly at: string | null;
 }
 
@@ -38,7 +38,10 @@ export interface ReloadRequest {
   readonly by?: AuditActor;
   /** Validates the file and returns the changes without applying them. */
   readonly preview?: boolean;
-  /** Does nothing if no key changed. A signal reloads in any case, because it also reads certificates again. */
+  /**
+   * Whether to do nothing if no key changed. A signal does not set this, because a reload by signal also reads the
+   * certificates again.
+   */
   readonly ifChanged?: boolean;
 }
 
@@ -110,7 +113,7 @@ export class ConfigReloader {
     try {
       const restart = await gateway.reload(next.config, by);
       const { level } = next.config.log;
-      // A level that an operator switched to by a signal stays, unless the file has a new one.
+      // If an operator switched the log level by a signal, that level stays unless the file has a new level.
       if (level !== this.last.config.log.level) levels.set(level);
       this.last = next;
       this.incomplete = false;

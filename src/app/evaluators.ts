@@ -25,7 +25,7 @@ type EvaluatorConfig = Config['evaluators'][string];
 const MOST_WAITING = { count: 2_000, bytes: 64 * 1024 * 1024 } as const;
 /** Calls that one evaluator evaluates at the same time. */
 const CONCURRENCY = 4;
-/** Most sums of other replicas that one reading takes. */
+/** Limit on the rows with scores of all replicas that one reading returns. */
 const MOST_READ = 10_000;
 
 const SCHEMA_MODULE = new URL('../interceptors/result-schema.js', import.meta.url);
@@ -69,7 +69,7 @@ export class Evaluators {
     if (this.running.length > 0) await this.board.start();
   }
 
-  /** The observer that passes calls to the evaluators; undefined without any. */
+  /** The observer that passes calls to the evaluators; undefined if there are no evaluators. */
   observer(catalog: Pick<Catalog, 'upstream'>): CallObserver | undefined {
     return evaluation(this.scoped, catalog);
   }
@@ -83,10 +83,10 @@ export class Evaluators {
     this.observed = (evaluator, upstream, score) => scores.of(evaluator, upstreamLabel(upstream)).observe(score);
   }
 
-  /** Drops the calls that wait, and stores the scores. */
+  /** Drops the calls that wait for an evaluation, and stores the scores. */
   async close(): Promise<void> {
     const drained = this.running.map(({ queue }) => queue.close());
-    // Ends the evaluations under way: a service may take long to answer.
+    // Ends the running evaluations, because a service may take long to answer.
     await Promise.all([this.client?.close(), ...this.running.map(({ evaluator }) => evaluator.close?.())]);
     await Promise.all(drained);
     if (this.running.length > 0) await this.board.close();

@@ -78,7 +78,8 @@ export function pipelineOf(options: PipelineOptions): Pipeline {
   const { callBytes: bytes, callBytesPerCaller: bytesPerCaller } = config.limits;
   // Without authentication all callers look the same and would share one limit.
   const perCaller = identified ? callsPerCaller : undefined;
-  // Before admission, so that a flood costs little. A hidden target is not resolved, so no count of it exists.
+  // Before admission, so that a flood of calls costs little. A target that the caller may not see is not resolved, so
+  // no counter reveals that it exists.
   const limited = rates({
     limits: config.limits.rates.map(rateLimitOf),
     counter: state.bus,
@@ -105,7 +106,7 @@ export function pipelineOf(options: PipelineOptions): Pipeline {
   // Before the steps that refuse calls, so that the refusal is recorded.
   const audited = callAudit(callAuditOf(config, state, audit, identified));
   const resolver = new Resolver(catalog);
-  // After approval, and with a second validation of the parameters that a plugin changed.
+  // After approval. If a plugin changes the parameters, they are validated again.
   const plugins = pluginStep({
     plugins: options.plugins.all,
     ownerOf: ({ call }, method, name) => resolver.named(call.view, name, method),
@@ -119,7 +120,7 @@ export function pipelineOf(options: PipelineOptions): Pipeline {
     ...added,
     ...[admitting(admission), limits, valid, approving, login],
     plugins,
-    // Next to the upstream, so that the span has the time of the upstream only.
+    // The last step before the upstream, so that the span contains the time of the upstream only.
     clientSpans(tracing),
   ]);
 }

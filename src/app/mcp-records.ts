@@ -52,7 +52,7 @@ export function sessionRecords({ sessions }: State, cluster: Cluster): SessionRe
     },
     load: async (key) => (await stored(store.get(key)))?.value,
     update: async (key, progress) => {
-      // Concurrent writers all write the progress of the same client, so the last write wins.
+      // All concurrent writers write the progress of the same client, so no write needs a check: the last write wins.
       for (let found = await stored(store.get(key)); found; found = await stored(store.get(key))) {
         const value = { ...found.value, progress };
         if ((await stored(store.update({ id: key, rev: found.rev, value }))) === undefined) continue;

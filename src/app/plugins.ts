@@ -33,7 +33,7 @@ export interface PluginsOptions {
   readonly log: Log;
 }
 
-/** Time for the setup and for the end of a plugin, in milliseconds. */
+/** Time limit for the setup of a plugin, and for its end, in milliseconds. */
 const SETUP_TIME = 30_000;
 const CLOSE_TIME = 2_000;
 
@@ -99,7 +99,7 @@ export class Plugins {
     const wanting = this.all.filter(({ hooks }) => hooks.has('onAudit'));
     if (wanting.length === 0) return undefined;
     return (record) => {
-      // Each plugin gets a copy: the record itself is stored.
+      // Each plugin gets a copy, so that no plugin can change the record that is stored.
       const text = JSON.stringify(record);
       for (const plugin of wanting) plugin.audit(JSON.parse(text) as JsonObject);
     };

@@ -27,7 +27,7 @@ export interface Before {
 
 export interface Write {
   readonly by: AuditActor;
-  /** `create` needs a free name, `replace` an entry in effect. */
+  /** `create` requires that the name is free, `replace` requires an entry in effect. */
   readonly mode: 'create' | 'replace' | 'any';
   readonly expected?: readonly string[] | undefined;
   readonly meta?: object | undefined;
@@ -50,7 +50,10 @@ export interface RegistrationWritesOptions {
 
 /** Limit on the registrations of each kind: every replica holds all of them in memory. */
 const MOST = 10_000;
-/** Attempts of a change without a version while others change the same entry. */
+/**
+ * Maximum number of attempts of a change that names no version, if other writers change the same entry at the same
+ * time.
+ */
 const ATTEMPTS = 5;
 
 /** Stores registrations. Each change applies to the version that was read before it, or fails. */

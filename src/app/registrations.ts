@@ -60,18 +60,18 @@ interface Parsed<K extends Kind> extends Known<K> {
  */
 export class Registrations<K extends Kind> {
   private readonly current = new Map<string, Installed<K>>();
-  /** The settings of `current`, until one of them changes. */
+  /** The cached settings of all entries of `current`; undefined after one of them changed. */
   private settings: Readonly<Record<string, SettingsOf<K>>> | undefined;
   private readonly stored: RegistryCopy<Entry>;
   private known = new Map<string, Known<K>>();
-  /** The registrations by name, so that a change does not parse all others again. */
+  /** The parsed registrations by name, so that a change of one does not parse all others again. */
   private readonly parsed = new Map<string, Parsed<K>>();
   private generation = 0;
   readonly writes: RegistrationWrites;
   private stop: (() => void) | undefined;
   private closed = false;
   private turn: Promise<void> = Promise.resolve();
-  /** The round that starts after the current one. */
+  /** The round of `align` that has not begun yet. */
   private waiting: Promise<void> | undefined;
   private started = false;
 
@@ -182,8 +182,8 @@ export class Registrations<K extends Kind> {
   }
 
   /**
-   * Applies the stored registrations and the configuration file. A round that has not begun reads every change that is
-   * stored by now, so many changes at once share one round.
+   * Applies the stored registrations and the configuration file. A waiting round will read every change that is stored
+   * before it begins, so one round serves many changes at once.
    */
   align(): Promise<void> {
     this.waiting ??= this.turn.then(() => {

@@ -17,7 +17,10 @@ export interface Forgotten {
   readonly tool?: string | undefined;
 }
 
-/** Opens the storage of the configuration and forgets. Running gateways follow within a second. */
+/**
+ * Opens the storage of the configuration and removes the selected outcomes. Running gateways stop using them within a
+ * second.
+ */
 export const forgetOutcomes = (config: Config, what: Forgotten): Promise<number> =>
   withCommandStorage(config, (storage) => forget(storage, what));
 

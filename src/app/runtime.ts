@@ -56,7 +56,7 @@ export class Runtime {
   /** The HTTP client for every URL that a caller, a server or an agent supplies. */
   readonly safeHttp: SafeHttp;
   readonly audit: AuditTrail;
-  /** Takes requests whose caller is unknown, or may not use the route. */
+  /** Receives requests whose caller is unknown, or whose caller may not use the route. */
   readonly refusals: Refusals;
   /** Metrics, traces and live tail. */
   readonly telemetry: Telemetry;
@@ -181,7 +181,7 @@ export class Runtime {
       lifecycle.add('plugins', plugins, (part) => part.close());
       const audit = auditTrailOf(config, state, log, plugins.auditing);
       const refusals = new AuditedRefusals(audit);
-      // The program that started the gateway over stdio needs no token.
+      // A program that starts the gateway over stdio needs no token.
       const oauth = { config, state, seal, audit, refusals, log };
       const builtin = reporting.private === true ? undefined : await startOAuthServer(oauth);
       const tracing = await tracingOf(config, log);

@@ -41,7 +41,7 @@ export async function* followEvents(
       }
     }
   } catch (error) {
-    // The gateway stopped, or the command was stopped.
+    // The stream ended because the gateway stopped, or because the command was stopped.
     if (error instanceof SyntaxError || !isLost(error)) throw error;
   }
 }

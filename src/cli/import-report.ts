@@ -50,7 +50,7 @@ function countText(notes: readonly FieldNote[]): string {
     .join(', ');
 }
 
-/** The variables that a person has to set before the gateway starts. */
+/** The list of variables that a person has to set before the gateway starts. */
 function secretLines(moved: readonly MovedSecret[]): string[] {
   if (moved.length === 0) return [];
   const variables = [...new Set(moved.map(({ variable }) => variable))];

@@ -54,7 +54,10 @@ export function parseCommandLine(argv: readonly string[]): Invocation {
   return { kind: 'run', command: given, flags, operands };
 }
 
-/** Not strict: the parser's own messages do not suggest similar names. Of flags with one name the last one counts. */
+/**
+ * Does not parse strictly, because the parser's own messages suggest no similar names. If a name has two flags, the
+ * last one in `flags` counts.
+ */
 function tokensOf(argv: readonly string[], flags: readonly Flag[]) {
   const options = Object.fromEntries(flags.map((flag) => [flag.name, parserOption(flag)]));
   return parseArgs({ args: [...argv], options, strict: false, allowPositionals: true, tokens: true }).tokens;

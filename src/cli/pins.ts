@@ -14,7 +14,7 @@ const short = (hash: string): string => (hash === '' ? '-' : hash.slice(0, 12));
 const time = (at: number | undefined): string | undefined =>
   at === undefined ? undefined : new Date(at).toISOString();
 
-/** One pin for `--json`. */
+/** One pin in the JSON output. */
 export function pinJson(pin: PinDetail): object {
   const { server, kind, name, hash, seen, reason, flags, firstAt, changedAt, approvedAt } = pin;
   return {

@@ -67,22 +67,22 @@ export function readEntry<S extends EntrySection>(
 /** Keys that start a program or read files for it. */
 const PROGRAM_KEYS: ReadonlySet<string> = new Set(['command', 'args', 'env', 'envFile', 'cwd']);
 
-/** A URL in the settings that the gateway sends requests to. */
+/** A URL in the settings to which the gateway sends requests. */
 export interface SettingUrl {
   readonly key: string;
   readonly url: string;
 }
 
 export interface Registration<S extends EntrySection> extends ReadEntry<S> {
-  /** Every URL of the settings: a caller supplied it, so the rules of `egress` apply. */
+  /** Every URL of the settings. A caller supplied these URLs, so the rules of `egress` apply. */
   readonly urls: readonly SettingUrl[];
 }
 
 /**
- * Reads a server or agent that is registered while the gateway runs. A caller of an API writes it, so it reaches less
- * than the configuration file: no programs (S1), otherwise the caller could run any program on this machine; no
- * `${NAME}` and no paths, otherwise the gateway would send its own secrets and keys to the URL of the caller; no token
- * exchange, otherwise the gateway would send the tokens of other callers there.
+ * Reads a server or agent that is registered while the gateway runs. A caller of an API writes these settings, so they
+ * may contain less than the configuration file. No programs (S1): otherwise the caller could run any program on this
+ * machine. No `${NAME}` and no paths: otherwise the gateway would send its own secrets and keys to the URL of the
+ * caller. No token exchange: otherwise the gateway would send the tokens of other callers to that URL.
  */
 export function readRegistration<S extends EntrySection>(
   section: S,
@@ -141,7 +141,7 @@ const memberOf = (value: unknown, key: string): unknown =>
     ? (value as Readonly<Record<string, unknown>>)[key]
     : undefined;
 
-/** With both slashes: other texts that begin with a scheme are paths to the fields that take a path or a URL. */
+/** Requires both slashes, because a field for a path or a URL takes a text such as `http:x` for a path. */
 const isHttpUrl = (text: string): boolean => /^https?:\/\//i.test(text);
 
 const NO_FILES = 'is a path; a registration cannot name files of the gateway';

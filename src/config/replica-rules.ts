@@ -16,7 +16,7 @@ export interface ReplicaRule {
 /** Replicas of one server; more would make its health and metrics hard to read. */
 const MOST_REPLICAS = 64;
 
-/** Without `url`, the first of the replicas is the `url`. */
+/** If `url` is missing, the first of the replicas becomes the `url`. */
 export function withUrl(server: WrittenServer): WrittenServer {
   const [url, ...replicas] = server.replicas;
   if (server.url !== undefined || server.command !== undefined || url === undefined) return server;

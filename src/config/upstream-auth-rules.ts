@@ -83,7 +83,7 @@ export function checkUpstreamAuth(upstream: Upstream, key: string, reading: Upst
   }
 }
 
-/** The header that the credential of `auth` is sent in, as far as the configuration says. */
+/** The header that the credential of `auth` is sent in, if the configuration names the header. */
 function usedHeader({ auth }: Upstream, written: UpstreamAuthReading['written'], within: string): string | undefined {
   const token = ['clientCredentials', 'tokenExchange'].some((grant) => written(join(within, grant)));
   if (token || auth.username !== undefined) return 'Authorization';

@@ -107,10 +107,10 @@ export const PINS_FORGET: Command = {
   name: 'pins forget',
   operands: ['SERVER'],
   optional: ['TOOL'],
-  summary: 'Forget pins, so that the next definitions are pinned as on first sight.',
+  summary: 'Forget pins, so that the gateway pins the next definitions like those of a new server.',
   details:
-    'For a server that was replaced by another one under the same name. The gateway trusts the next definitions that the\n' +
-    'server offers.',
+    'Use this after you replaced a server by another server under the same name. The gateway pins the next definitions\n' +
+    'that the server offers without asking for an approval.',
   flags: FLAGS,
   examples: ['parley pins forget files', 'parley pins forget files read_file'],
   run: (line) =>

@@ -118,7 +118,10 @@ function recordedIn(file: string): RecordedCall[] {
   return entries.filter((entry) => !('recording' in entry));
 }
 
-/** The calls that the filters choose, of one server only: its tools and those of another may have the same names. */
+/**
+ * The calls that the filters choose. They must all be of one server, because tools of two servers may have the same
+ * name.
+ */
 function chosen(calls: readonly RecordedCall[], { text }: CommandLine): RecordedCall[] {
   const [server, tool] = [text('server')?.toLowerCase(), text('tool')];
   const found = calls.filter(

@@ -43,9 +43,9 @@ export const ROUTING_EXPLAIN: Command = {
   operands: ['QUERY'],
   summary: 'Show which tools a search of the running gateway finds, and why.',
   details:
-    'Lists the results with their scores, the terms of the query that count for each, and the part that the gateway has\n' +
-    'learned from calls; and the servers that fit, by their best tools. Needs the token of an administrator. The exit\n' +
-    'code is 0 if a tool fits and 1 otherwise.',
+    'Lists the results with their scores, the terms of the query that match each result, and the part of the score that\n' +
+    'the gateway has learned from calls. Also lists the servers that fit, ranked by their best tools. Needs the token of\n' +
+    'an administrator. The exit code is 0 if a tool fits and 1 otherwise.',
   flags: [
     ...GATEWAY_FLAGS,
     { name: 'limit', value: 'NUMBER', description: `The most tools, from 1 to ${MOST}. Default: 5.` },
@@ -82,7 +82,7 @@ function explainedText({ mode, needs, tools, servers }: Explained): string {
       ...(learned > 0
         ? [`learned +${learned.toFixed(2)}, rank by words ${plainRank ?? `beyond ${tools.length}`}`]
         : []),
-      ...(stuffed ? ['description is stuffed'] : []),
+      ...(stuffed ? ['the description repeats one word too often'] : []),
     ];
     return [`${score.toFixed(2)}  ${firstLine(name, 128)}`, [firstLine(words.join(', '), 200), ...notes].join('; ')];
   });

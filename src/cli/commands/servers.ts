@@ -47,10 +47,12 @@ async function servers(line: CommandLine): Promise<number> {
   return 0;
 }
 
-/** The clocks of the gateway and of this machine may differ. */
+/**
+ * The time since a change. It is never negative, although the clocks of the gateway and of this machine may differ.
+ */
 const lasting = (since: number): string => duration(Math.max(0, Date.now() - since));
 
-/** One row for each equivalent server. Administrators get them. */
+/** One row for each equivalent server. The gateway sends these states to administrators only. */
 function replicaRows(replicas: unknown, style: Style): [string, string][] {
   const rows = Array.isArray(replicas) ? (replicas as Record<string, unknown>[]) : [];
   return rows.map(({ position, url, status, calls, failures, expected, breaker, differs }) => {

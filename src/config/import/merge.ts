@@ -3,7 +3,10 @@ import { type Document, isMap, isScalar, parseDocument, YAMLMap } from 'yaml';
 import { setJsonMember } from '../json-edit.js';
 import type { ImportedEntry } from './entries.js';
 
-/** The fate of an imported entry: written, or left out because the file has the same or another entry of this name. */
+/**
+ * What the import did with an entry: wrote it, or left it out because the file already has an entry of this name, with
+ * the same or with other settings.
+ */
 export interface MergedEntry {
   readonly entry: ImportedEntry;
   readonly state: 'added' | 'replaced' | 'same' | 'taken';
@@ -60,7 +63,7 @@ export function mergeEntries(
 function put(document: Document, section: string, name: string, settings: object): void {
   const map = document.get(section, true);
   if (!isMap(map)) {
-    // An alias, for example: its map is written elsewhere, and other keys may use it too.
+    // The section is not a map here. It may be an alias of a map that is written elsewhere and that other keys use too.
     if (!isEmpty(map))
       throw new Error(
         `${section} in the configuration is not written as a map of names; add the ${kindOf(section)} by hand`,

@@ -9,8 +9,8 @@ export interface MovedSecret {
 }
 
 /**
- * Replaces literal secrets of imported servers by references to environment variables. The values themselves are neither
- * kept nor shown: the file of the other program still has them.
+ * Replaces literal secrets of imported servers by references to environment variables. The values themselves are
+ * neither kept nor shown: the file of the other program still has them.
  */
 export function withoutSecrets(entries: readonly ImportedEntry[]): {
   readonly entries: readonly ImportedEntry[];

@@ -63,7 +63,7 @@ function importServer(server: JsonMap): ImportedEntry {
   return { section: 'servers', name, settings, notes: notes.all };
 }
 
-/** A remote server needs no installation, so it comes first; a server has one of its forms. */
+/** Chooses one of the forms of a server. A remote server is preferred, because it needs no installation. */
 function chosen(name: string, remotes: readonly JsonMap[], packages: readonly JsonMap[], notes: Notes): JsonMap {
   const others = (from: number, list: readonly JsonMap[], key: string): void => {
     for (let i = from; i < list.length; i++)
