@@ -5,7 +5,7 @@ import { TokenBucket } from '../core/token-bucket.js';
 import { ProtocolError } from '../protocol/errors.js';
 import type { AuthenticationRequest } from './authenticator.js';
 
-/** Takes requests whose caller is unknown, or may not use the route. */
+/** Receives requests whose caller is unknown, or whose caller may not use the route. */
 export interface Refusals {
   /** `known` is the caller, if it is known. */
   refused(request: RefusedRequest, error: unknown, known?: Principal): void;
@@ -13,7 +13,10 @@ export interface Refusals {
 
 export type RefusedRequest = Pick<AuthenticationRequest, 'url' | 'peer' | 'header'> & { readonly id?: string };
 
-/** Records of one address, and of all addresses: a flood of bad requests must not fill the database. */
+/**
+ * Limits on the records of one address, and of all addresses, so that a flood of bad requests does not fill the
+ * database.
+ */
 const PER_ADDRESS = { burst: 20, second: 0.1 };
 const IN_ALL = { burst: 1_000, second: 20 };
 const ADDRESSES = 2_000;

@@ -118,7 +118,8 @@ function joined(challenges: readonly Challenge[]): Challenge {
       headers[name] = before === undefined ? value : `${before}, ${value}`;
     }
   }
-  // A caller that is known but lacks a permission gets that reason; otherwise the authenticator of its token explains.
+  // If the caller is known but lacks a permission, the challenge says this. Otherwise the challenge of the
+  // authenticator that found a fault in the token is used.
   const told =
     challenges.find(({ reason }) => reason === 'forbidden') ??
     challenges.find(({ bearer }) => bearer.error !== undefined) ??

@@ -21,7 +21,7 @@ export interface Asserted {
   readonly scopes: readonly string[];
 }
 
-/** Longer values and lists come from no sensible issuer, and would be kept for every caller. */
+/** Limits on values and lists, because they are kept in memory for every caller. No real issuer needs longer ones. */
 const LONGEST = 512;
 const MOST = 1_000;
 

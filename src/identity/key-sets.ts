@@ -61,9 +61,9 @@ export interface RemoteKeysOptions {
   readonly failed?: (error: unknown) => void;
 }
 
-/** Least time between two fetches: a flood of tokens with unknown keys causes no flood of fetches (S13). */
+/** Minimum time between two fetches: a flood of tokens with unknown keys causes no flood of fetches (S13). */
 const FETCH_EVERY = 30_000;
-/** Least time between two fetches while the gateway has no keys at all. */
+/** Minimum time between two fetches while the gateway has no keys at all. */
 const RETRY_EVERY = 5_000;
 /** Age at which keys are fetched again, so that a removed key stops working. */
 const FRESH_FOR = 10 * 60_000;

@@ -36,7 +36,7 @@ describe('secrets in JSON values', () => {
     [{ '0123456789abcdef0123456789abcdef': 1 }, { [M]: 1 }],
     [{ data: Buffer.from('a picture '.repeat(20)).toString('base64') }, { data: M }],
     [{ env: [{ name: 'DB_PASSWORD', value: 'x' }] }, { env: [{ name: 'DB_PASSWORD', value: M }] }],
-    // Servers repeat structured results as text.
+    // Servers repeat structured results as text, so the same secrets appear in text.
     [{ text: '{"user": "ada", "password": "hunter2"}' }, { text: `{"user":"ada","password":"${M}"}` }],
     [{ text: '[{"db":"{\\"dbPassword\\":\\"hunter2\\"}"}]' }, { text: `[{"db":"{\\"dbPassword\\":\\"${M}\\"}"}]` }],
     [{ text: 'Found {"apiKey": "a\\"b c", "id": 5}.' }, { text: `Found {"apiKey": "${M}", "id": 5}.` }],

@@ -44,7 +44,9 @@ export class ProtectedResources {
     return this.options.authorizationServers;
   }
 
-  /** Whether a token for this audience may be used for the request: for the endpoint, or for a part that contains it. */
+  /**
+   * Whether a token for this audience may be used for the request: for the endpoint, or for a part that contains it.
+   */
   covers(audience: string, request: Pick<AuthenticationRequest, 'url'>): boolean {
     const endpoint = this.endpointOf(request.url);
     const question = `${audience} ${endpoint}`;
@@ -90,8 +92,8 @@ export class ProtectedResources {
   }
 
   /**
-   * The path of the endpoint that a request belongs to. The two paths of HTTP+SSE are one endpoint, and so are all paths
-   * of an agent. Paths outside of both protocols belong to the gateway as a whole, whose path is empty.
+   * The path of the endpoint that a request belongs to. The two paths of HTTP+SSE are one endpoint, and so are all
+   * paths of an agent. Paths outside of both protocols belong to the gateway as a whole, whose path is empty.
    */
   endpointOf(url: string): string {
     const mark = url.indexOf('?');

@@ -2,7 +2,7 @@ import type { Bus } from '../../state/index.js';
 
 const WINDOW = 15 * 60_000;
 
-/** Attempts of one address for any users: an office may share an address. */
+/** Attempts of one address for any users. The limit is higher, because an office may share an address. */
 const PER_ADDRESS = 100;
 /** Attempts of one address, or of one known browser, for one user. */
 const PER_PAIR = 10;
@@ -18,8 +18,9 @@ export interface LoginAttempt {
 }
 
 /**
- * Limits the guessing of passwords, over all replicas: only failed attempts stay counted. Nobody can lock a user out: a browser in which the user has
- * signed in has its own count, and every other address keeps a few attempts, however many others fail.
+ * Limits the guessing of passwords, over all replicas: only failed attempts stay counted. Nobody can lock a user out: a
+ * browser in which the user has signed in has its own count, and every other address keeps a few attempts, however many
+ * others fail.
  */
 export class LoginLimits {
   constructor(private readonly bus: Pick<Bus, 'incr'>) {}
@@ -33,7 +34,7 @@ export class LoginLimits {
     return over ? WINDOW / 1_000 : undefined;
   }
 
-  /** Gives back what `attempt` counted, because the password was right. */
+  /** Takes back the count of `attempt`, because the password was right. */
   async succeeded(attempt: LoginAttempt): Promise<void> {
     const { pair, all, user } = keysOf(attempt);
     await Promise.all([this.add(pair, -1), this.add(all, -1), this.add(user, -1)]);

@@ -48,7 +48,7 @@ export function buildProvider(options: ProviderOptions): Provider {
     if (!REUSED.test(`${error.error_detail ?? ''} ${error.error_description ?? ''}`)) return;
     reused({ account: ctx.oidc.account?.accountId, client: ctx.oidc.client?.clientId });
   });
-  // A client that is in use is kept.
+  // Each use extends the life of the client's record.
   provider.on('grant.success', (ctx) => {
     const id = ctx.oidc.client?.clientId;
     if (id !== undefined)

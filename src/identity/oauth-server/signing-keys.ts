@@ -41,7 +41,7 @@ export interface CurrentKeys {
   /** The private key. */
   readonly signing: JWK;
   readonly public: JSONWebKeySet;
-  /** Protects cookies. */
+  /** The secret that protects cookies. */
   readonly secret: string;
 }
 
@@ -83,7 +83,7 @@ export class SigningKeys {
   private async read(known: Loaded | undefined): Promise<Loaded> {
     for (let attempt = 0; attempt < ATTEMPTS; attempt++) {
       const found = await this.options.store.load();
-      // The object stays the same, so that its users notice a change by comparing.
+      // The object stays the same while the keys stay the same, so that its users notice a change by comparing objects.
       if (found && known?.rev === found.rev) return Object.assign(known, { at: performance.now() });
       const opened = found && this.opened(found.record);
       if (found && opened) return { ...opened, rev: found.rev, at: performance.now() };
@@ -112,7 +112,7 @@ export class SigningKeys {
     return retiredAt === undefined || retiredAt + this.options.keep > this.options.now();
   }
 
-  /** Returns undefined if another replica was first. */
+  /** Returns undefined if another replica stored keys first. */
   private async replace(old: SigningKeyRecord | undefined, rev: number): Promise<string | undefined> {
     const { close, store, now } = this.options;
     const { publicKey, privateKey } = await generateKeyPair(ALGORITHM, { extractable: true });

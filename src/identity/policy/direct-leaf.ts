@@ -30,7 +30,10 @@ const TEXTS: Readonly<Record<string, (literal: string) => (text: string) => bool
   ['matchesInLinearTime' satisfies typeof LINEAR_MATCHES]: matcherOf,
 };
 
-/** The same result as `library`, faster for the parts that this file knows. `ast` is the part that `library` evaluates. */
+/**
+ * Returns a function with the same results as `library`, but faster for the parts that this file knows. `ast` is the
+ * part that `library` evaluates.
+ */
 export const directLeaf = (ast: ASTNode, library: Evaluate): Evaluate =>
   comparison(ast, library) ?? membership(ast, library) ?? presence(ast, library) ?? flag(ast, library) ?? library;
 
@@ -178,8 +181,8 @@ function pathOf(ast: ASTNode): Path | undefined {
 }
 
 /**
- * Reads a variable or a member of one: its value, a failure if a map has no such key, or undefined if the library has to
- * evaluate the expression.
+ * Reads a variable or a member of one: its value, a failure if a map has no such key, or undefined if the library has
+ * to evaluate the expression.
  */
 function memberOf(ast: ASTNode): Evaluate | undefined {
   const at = pathOf(ast);
@@ -208,7 +211,10 @@ function memberAt(from: unknown, path: readonly string[]): unknown {
 
 const failures = new Map<string, Failure>();
 
-/** The failure of the library for a key that a map does not have. The names are those of conditions. */
+/**
+ * The failure of the library for a key that a map does not have. The failures are cached for ever, because the names
+ * come from conditions and not from callers.
+ */
 function missing(name: string): Failure {
   let failure = failures.get(name);
   if (!failure) {

@@ -20,8 +20,8 @@ export interface PolicyAdmissionOptions {
   readonly settings: PolicySettings;
   readonly log: Log;
   /**
-   * Whether some item of a server, as the principal has it, passes the test. A promise while the gateway reads the lists
-   * of the server.
+   * Whether some item of a server, as the principal has it, passes the test. A promise while the gateway reads the
+   * lists of the server.
    */
   readonly someItem: (
     principal: Principal,
@@ -69,7 +69,7 @@ export class PolicyAdmission implements Admission {
     if (!enforced || principal === GATEWAY.principal) return true;
     const { effect, partly } = enforced.couldBe(visibilityOf(principal, target));
     if (effect === 'deny') return false;
-    // The rule may be about items that this server does not have.
+    // The rule that allows may be about items that this server does not have.
     return target.kind === 'server' && partly === true ? this.seesServer(enforced, principal, target.server) : true;
   }
 
@@ -78,7 +78,7 @@ export class PolicyAdmission implements Admission {
     if (!enforced || principal === GATEWAY.principal) return undefined;
     const { effect, rule, partly } = enforced.couldBe(visibilityOf(principal, target));
     if (effect === 'deny') return rule?.name ?? DEFAULT;
-    // No rule shows an item of this server, as the last look found.
+    // The last look at the items of this server found none that a rule shows.
     const isEmpty = target.kind === 'server' && this.servers.get(principal)?.get(target.server)?.seen === false;
     return partly === true && isEmpty ? DEFAULT : undefined;
   }
@@ -118,7 +118,7 @@ export class PolicyAdmission implements Admission {
     if (refused) throw notAskable(request);
   }
 
-  /** The name of the rule that demands that a person approves the call; undefined if none does. */
+  /** The name of the rule that demands the approval of a person for this call; undefined if no rule does. */
   approvalRule(request: AdmissionRequest): string | undefined {
     const decision = this.enforced && decisionOf(this.enforced, request);
     return decision?.effect === 'approve' ? decision.rule?.name : undefined;
@@ -183,8 +183,8 @@ function decisionOf(policy: Policy | undefined, request: AdmissionRequest): Deci
 }
 
 /**
- * A caller may use its task if it could call the tool that created the task. The arguments of that call are not known
- * any more. Rules may also deny a method of tasks by its name.
+ * A caller may use its task if it could call the tool that created the task. The arguments of that call are no longer
+ * known. Rules may also deny a method of tasks by its name.
  */
 function onTask(policy: Policy, question: Question): Decision {
   const now = policy.couldBe(question);

@@ -113,7 +113,7 @@ async function resourceMetadata(
   return undefined;
 }
 
-/** The metadata of the upstream itself may be on plain http, where the operator configured plain http. */
+/** The metadata of the upstream itself may use http if the operator configured the upstream with http. */
 function securedUrlOf(named: string, upstream: string): void {
   if (new URL(named).origin !== new URL(upstream).origin) securedUrl(named, 'the URL of the resource metadata');
 }

@@ -12,7 +12,7 @@ export interface DoctorHop {
   readonly found: string;
   /** The remedy. */
   readonly advice?: string;
-  /** A switch of the configuration that solves it. */
+  /** The quirk in the configuration that solves the problem. */
   readonly quirk?: Quirk;
 }
 

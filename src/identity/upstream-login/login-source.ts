@@ -55,7 +55,7 @@ export class LoginSource implements CredentialSource {
 
   for(caller: Caller): Credential | Promise<Credential> {
     const { vault, target } = this.options;
-    // The card of an agent is public; the gateway reads it for itself.
+    // The card of an agent is public, so the gateway reads it without a credential of a user.
     if (target.kind === 'agent' && caller.principal === GATEWAY.principal) return target.configured;
     const known = this.keys.get(caller.principal.key)?.key;
     const entry = known && vault.get<LoginSecret>(known);
@@ -68,7 +68,10 @@ export class LoginSource implements CredentialSource {
     return state === 'active' && (expiresAt === undefined || expiresAt - MARGIN > this.options.vault.now);
   }
 
-  /** A name can get another URL later. The users gave their tokens to the origin at which they signed in, and to no other. */
+  /**
+   * Whether the entry is for the origin of the current URL. The URL of an upstream can change, but users gave their
+   * tokens only to the origin at which they signed in.
+   */
   private isForTarget({ secret, resource }: Entry): boolean {
     const url = secret.url ?? resource;
     return url === this.options.target.url || (URL.canParse(url) && new URL(url).origin === this.origin);
@@ -77,7 +80,7 @@ export class LoginSource implements CredentialSource {
   private async find(caller: Caller): Promise<Credential> {
     const found = await this.entryOf(caller);
     const entry = !found || this.isUsable(found) ? found : await this.renewed(caller, found, () => false);
-    // Again after a renewal, because another replica can have replaced the entry in the meantime.
+    // Check the origin after a renewal too, because another replica may have replaced the entry in the meantime.
     if (!entry || !this.isForTarget(entry)) throw this.options.required(caller, undefined, undefined);
     return this.credentialOf(caller, entry);
   }
@@ -100,7 +103,7 @@ export class LoginSource implements CredentialSource {
     return entry;
   }
 
-  /** The caller signed in or out in this process: nothing that was read before counts. */
+  /** The caller signed in or out in this process, so an entry that was read before is no longer used. */
   forget(owner: string): void {
     this.keys.set(owner, { key: undefined, at: Number.NEGATIVE_INFINITY });
   }
@@ -147,7 +150,7 @@ export class LoginSource implements CredentialSource {
     return true;
   }
 
-  /** 403 `insufficient_scope`: the user signs in again with more scopes, unless that was tried just now. */
+  /** 403 `insufficient_scope`: the user signs in again with more scopes, unless the user did this a short time ago. */
   private stepUp(caller: Caller, entry: Entry, scope: string | undefined): ProtocolError {
     const { target, vault } = this.options;
     const { requested } = entry.secret;

@@ -69,7 +69,7 @@ const FINAL: ReadonlySet<string> = new Set([
   'invalid_request',
 ]);
 
-/** Error codes have this form (RFC 6749 §5.2); anything else is text of the other side. */
+/** Error codes have this form (RFC 6749 §5.2). Other text may contain anything, and is not used. */
 const CODE = /^[a-z_]{1,60}$/;
 
 export interface CodeExchange {

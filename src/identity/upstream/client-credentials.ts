@@ -31,7 +31,9 @@ export interface ClientCredentialsOptions {
   readonly http: OAuthHttp;
 }
 
-/** A token is renewed this long before its end, or at the last fifth of a shorter life. */
+/**
+ * A token is renewed this long before its end. A token with a short life is renewed when a fifth of its life is left.
+ */
 const AHEAD_MS = 60_000;
 const AHEAD_SHARE = 0.2;
 /**
@@ -140,11 +142,11 @@ export class ClientCredentials implements CredentialSource {
   }
 
   private async refused(token: string, { status }: CredentialRefusal): Promise<boolean> {
-    // More scope than the configured one cannot be asked for.
+    // A 403 asks for more scope, and the gateway may ask only for the configured scope.
     if (status !== 401) return false;
     const { vault, refresh } = this.options;
     const now = await vault.read<GatewayToken>(this.key);
-    // Another call has renewed the token since, or just before this refusal.
+    // Another call has renewed the token since then, or the refused token is younger than `YOUNG_MS`.
     if (
       now &&
       now.state === 'active' &&

@@ -29,13 +29,16 @@ export interface Renewed<T> {
 
 export interface RefreshJob<T extends object> {
   readonly key: VaultKey;
-  /** Whether this entry has to be renewed. Asked again after every wait: another replica may have done it. */
+  /**
+   * Whether this entry has to be renewed. Called again after every wait, because another replica may have renewed the
+   * entry.
+   */
   due(entry: VaultEntry<T> | undefined): boolean;
   /** Whether the old secret may still be used if the renewal fails. */
   usable(entry: VaultEntry<T>): boolean;
   /** Obtains a new secret. Runs on one replica at a time. Throws `RefreshFailed`. */
   run(entry: VaultEntry<T> | undefined): Promise<Renewed<T>>;
-  /** Whether a missing row is created. If not, a secret that was forgotten stays forgotten. */
+  /** Whether a missing row is created. If false, a secret that was removed stays removed. */
   readonly creates: boolean;
 }
 
@@ -47,7 +50,7 @@ export interface SingleFlightRefreshOptions {
   readonly log: Log;
 }
 
-/** One renewal of this process; `renewed` is false if there was nothing to do. */
+/** The result of one renewal in this process; `renewed` is false if there was nothing to do. */
 interface Flight<T extends object> {
   readonly entry: VaultEntry<T>;
   readonly renewed: boolean;
@@ -75,7 +78,8 @@ export class SingleFlightRefresh {
     for (;;) {
       const running = this.running.get(id) as Promise<Flight<T>> | undefined;
       const { entry, renewed } = await (running ?? this.start(id, job));
-      // A flight of another call may have found nothing to do, while this call knows that the secret was refused.
+      // The renewal of another call may have found nothing to do, although this call knows that the secret was refused.
+      // In that case, try again.
       if (renewed || !running || !job.due(entry)) return entry;
     }
   }
