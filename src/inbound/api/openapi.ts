@@ -29,7 +29,7 @@ export function openApiOf(routes: readonly Described[], version: string): Record
   };
 }
 
-/** The path as a template of OpenAPI, which has no form for a parameter with several segments. */
+/** The path as a template of OpenAPI. OpenAPI has no form for a parameter with several segments. */
 const templateOf = ({ path }: Pick<Described, 'path'>): string => path.replace('*}', '}');
 
 /** The groups of routes outside of the management API: by their paths, and otherwise by the form of their errors. */

@@ -12,7 +12,7 @@ export interface UpstreamsOptions {
   readonly registry: UpstreamRegistry;
   /** The states of the servers and agents that a caller may know of. */
   states(caller: Caller): Promise<readonly UpstreamState[]>;
-  /** One of them. */
+  /** The state of one server or agent. */
   state(caller: Caller, kind: UpstreamKind, name: string): Promise<UpstreamState | undefined>;
 }
 
@@ -29,7 +29,10 @@ export function upstreamOperations(kind: UpstreamKind, { registry, states, state
   const missing = (name: string): ProtocolError =>
     new ProtocolError('not_found', `There is no ${kind} ${JSON.stringify(name)}`);
 
-  /** The names that a caller may know, and how each is shown: only those of one page are. */
+  /**
+   * The names that a caller may know, and a function that shows one of them. Only the entries of one page are shown, so
+   * the others cost nothing.
+   */
   const all = async (principal: Principal): Promise<{ names: readonly string[]; show(name: string): object }> => {
     const seen = new Map(
       (await states(callerOf(principal))).filter((state) => state.kind === kind).map((state) => [state.name, state]),

@@ -23,7 +23,7 @@ import { CONNECT_HEADERS, connectedPage, consentPage, failurePage, leavingPage }
 export interface BrowserIdentity {
   /** Whether this principal can sign in at the gateway with a browser. */
   knows(principal: Pick<Principal, 'issuer'>): boolean;
-  /** The key of the principal that is signed in at the gateway in this browser; undefined for nobody. */
+  /** The key of the principal that is signed in at the gateway in this browser; undefined if nobody is signed in. */
   identify(context: RequestContext): Promise<string | undefined>;
   /**
    * The URL at which a user signs in at the gateway and returns to `path`. `again`: even if another user is signed in.
@@ -38,10 +38,10 @@ export interface ConnectEndpointOptions {
   readonly links: ConnectLinks;
   /** The URL at which browsers reach the gateway. */
   base(): string | undefined;
-  /** Whether callers are identified. If not, every caller is the same user. */
+  /** Whether callers are identified. Otherwise all callers count as one user. */
   readonly identified: boolean;
   readonly browser?: BrowserIdentity | undefined;
-  /** Counts attempts across replicas. Returns the number of this one. */
+  /** Counts attempts across replicas. Returns the number of attempts, including this one. */
   count(key: string, ttl: number): Promise<number>;
 }
 
@@ -227,7 +227,8 @@ export class ConnectEndpoint {
 
   /**
    * Whether the browser belongs to the user who asked for the link. `same`: proven, or there is only one user. `other`:
-   * somebody else. `absent`: the browser has no identity, so the code of the client has to prove it.
+   * the browser belongs to somebody else. `absent`: the browser has no identity, so the user has to prove this with the
+   * code that the client shows.
    */
   private async proofOf(context: RequestContext, { owner, code }: LinkContent): Promise<'same' | 'other' | 'absent'> {
     const { identified, browser } = this.options;
@@ -239,7 +240,7 @@ export class ConnectEndpoint {
     return key === owner ? 'same' : 'other';
   }
 
-  /** S5: another user of the gateway gets no further. The user of the link may sign in instead. */
+  /** S5: another user of the gateway gets an error page. This page lets the user of the link sign in instead. */
   private refuse(context: RequestContext, link: LinkContent): void {
     const { browser, logins } = this.options;
     const error = otherUser(link);
@@ -248,7 +249,7 @@ export class ConnectEndpoint {
     this.send(context, 403, failurePage('Not signed in', error.message, error.advice, { user: link.user, again }));
   }
 
-  /** The user has signed in at the gateway: back to the page that asked for it. */
+  /** The user has signed in at the gateway, and returns to the page that asked for the sign-in. */
   private async returned(context: RequestContext): Promise<void> {
     const { browser, base } = this.options;
     const path = browser?.returnPath(context.query.get('state') ?? '');

@@ -49,7 +49,7 @@ describe('an unread body', () => {
     for (let i = 0; i < 200; i++) client.send(`186a0\r\n${'a'.repeat(100_000)}\r\n`);
     await until(() => answer !== undefined);
     let read = -1;
-    // Until the gateway stops reading.
+    // Wait until the gateway stops reading.
     while (read !== source!.socket.bytesRead) {
       read = source!.socket.bytesRead;
       await sleep(50);

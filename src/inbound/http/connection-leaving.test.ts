@@ -64,7 +64,7 @@ describe('a client that disconnects', () => {
     await until(() => seen.closes > 0 && listener.count === 0);
     await turn();
     expect(seen).toEqual({ closes: 1, finished: false, body: 'invalid_request' });
-    // Too late for any effect.
+    // This call comes too late to have an effect.
     res!.sendText(200, [], 'late');
     res!.open(200, []);
     res!.write('late');
@@ -216,7 +216,7 @@ describe('a client that disconnects', () => {
       answer = () => res.sendText(200, [], 'late');
     });
     const client = await Client.open(port);
-    // So many more requests that the gateway stops reading.
+    // Send so many more requests that the gateway stops reading.
     client.send(get('/a') + get('/b').repeat(10_000));
     await sleep(100);
     client.socket.resetAndDestroy();

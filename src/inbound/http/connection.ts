@@ -85,7 +85,10 @@ export class Connection implements RequestSource {
     return this.session ? this.owner.requestTime : undefined;
   }
 
-  /** Whether no bytes of another request have arrived since the last response, as far as the process can see. */
+  /**
+   * Whether no bytes of another request have arrived since the last response. Bytes that wait in the operating system
+   * are not seen.
+   */
   get quiet(): boolean {
     return this.exchanges === 0 && (this.session !== undefined || this.tcp.bytesRead === this.quietSince);
   }
@@ -251,9 +254,9 @@ class Exchange implements ResponseChannel, EarlyResponse {
   private readonly res: InboundResponse;
   private req: InboundRequest | undefined;
   private failure: ProtocolError | undefined;
-  /** The client was told to send its body. */
+  /** The gateway told the client to send its body. */
   private asked = false;
-  /** The whole response was handed to the system, without the library. */
+  /** The whole response was given to the operating system without the help of the library. */
   private sent = false;
 
   constructor(

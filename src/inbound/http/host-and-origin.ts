@@ -42,7 +42,8 @@ export class Origins {
     if (host === this.lastAllowed) return true;
     const name = hostName(host);
     const known = LOOPBACK.has(name) || this.hosts.has(name);
-    // On other addresses the Host can only be compared with configured names; callers authenticate there.
+    // If the gateway listens on another address than loopback, the Host can only be compared with configured names.
+    // Callers must authenticate there.
     if (!known && (this.policy.loopback || this.hosts.size > 0)) return false;
     this.lastAllowed = host;
     return true;

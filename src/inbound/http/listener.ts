@@ -38,7 +38,7 @@ export interface ListenerSettings {
   readonly trustedProxies: readonly string[];
   readonly tls?: { readonly files: TlsFiles; readonly certificates: Certificates } | undefined;
   readonly log: Log;
-  /** Counts the connections that a limit refused or closed. */
+  /** Called for each connection that a limit refused or closed. */
   readonly limited?: (limit: ExceededLimit | 'limits.unread', count: number) => void;
 }
 
@@ -163,7 +163,7 @@ export class Listener implements ConnectionOwner {
       ...this.httpOptions(),
       ...secureOptions(certificates.context),
       ALPNProtocols: ['h2', 'http/1.1'],
-      // Counted from the start of the connection, even if the process is blocked meanwhile.
+      // The time counts from the start of the connection, even if the process is blocked in the meantime.
       handshakeTimeout: 2 * this.settings.times.head,
       requestCert: files.clientCa !== undefined,
       rejectUnauthorized: files.clientCa !== undefined && files.clientCertificate === 'required',
@@ -305,7 +305,7 @@ export class Listener implements ConnectionOwner {
   async close(): Promise<void> {
     this.settings.tls?.certificates.stop();
     await new Promise<void>((resolve) => this.server.close(() => resolve()));
-    // The system reports the close slightly before all connections have processed it.
+    // The system reports that the listener is closed slightly before all connections have processed their own close.
     await this.connections.none();
     clearInterval(this.clock);
   }

@@ -60,7 +60,7 @@ export class OAuthMetadata {
     ];
   }
 
-  /** Clients look for these documents at every gateway; the answer to "there is none" needs no token. */
+  /** Clients look for these documents at every gateway. The answer that there is no document needs no token. */
   fallbacks(errors: ErrorFormat): Fallback[] {
     const missing = (path: string): ProtocolError => new ProtocolError('not_found', `Nothing is served at ${path}`);
     return [RESOURCE_METADATA, AUTHORIZATION_SERVER, '/.well-known/openid-configuration'].map((below) => ({

@@ -68,7 +68,7 @@ export class OpenExchanges {
     else this.oldest = next;
     if (next) next.previous = previous;
     else this.newest = previous;
-    // A member that left must not keep its neighbours in memory.
+    // A removed exchange must not keep its neighbours in memory.
     exchange.previous = undefined;
     exchange.next = undefined;
     exchange.open = false;
@@ -81,10 +81,11 @@ export class OpenExchanges {
 
   private examine(): void {
     const round = this.rounds++;
-    // The oldest exchanges come first. Those of the last round are younger than the interval.
+    // The oldest exchanges come first. Exchanges that began since the last round are younger than the interval, and are
+    // not examined yet.
     for (let next = this.oldest; next !== undefined && next.round < round; ) {
       const exchange = next;
-      // Before the decision, which may remove the exchange.
+      // Read the next exchange before the decision, because the decision may remove this exchange from the list.
       next = exchange.next;
       let given: Authenticated | Promise<Authenticated>;
       try {
@@ -93,7 +94,8 @@ export class OpenExchanges {
         continue;
       }
       if (given instanceof Promise)
-        given.then((known) => this.decide(exchange, known)).catch(() => {}); // Not known now: asked again.
+        // If the credential cannot be examined now, the next round examines it again.
+        given.then((known) => this.decide(exchange, known)).catch(() => {});
       else this.decide(exchange, given);
     }
   }

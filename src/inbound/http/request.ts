@@ -97,12 +97,14 @@ export class InboundRequest implements AuthenticationRequest {
     return host === undefined ? undefined : `${scheme}://${host}`;
   }
 
-  /** The same URL, but only if a trusted proxy reports it. */
+  /** The URL by which the client reached the gateway, but only if a trusted proxy reports this URL. */
   get forwardedUrl(): string | undefined {
     return this.forwarded && this.reachedUrl;
   }
 
-  /** Reads the body, once. A body beyond the limit is not kept; the error names the setting unless the limit is fixed. */
+  /**
+   * Reads the body, once. A body beyond the limit is not kept; the error names the setting unless the limit is fixed.
+   */
   read(limit: number, source: LimitSource = 'limits.body'): Promise<Buffer> {
     const { message } = this;
     if (this.failure) throw this.failure;

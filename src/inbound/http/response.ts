@@ -80,7 +80,7 @@ export class InboundResponse implements Pending {
     } else this.whole(status, headers, length, body, undefined);
   }
 
-  /** The same for a body that is a string. */
+  /** Sends a complete body that is a string. */
   sendText(status: number, headers: readonly string[], text: string): void {
     if (this.begun || this.closed) return;
     this.whole(status, headers, Buffer.byteLength(text), text, 'utf8');
@@ -107,7 +107,7 @@ export class InboundResponse implements Pending {
       } else this.put(written, encoding);
       return;
     }
-    // The headers are checked now, while the caller can still send another response.
+    // Check the headers now, while the caller can still send another response.
     checkHeaders(all);
     this.begun = true;
     this.ended = true;
@@ -126,7 +126,7 @@ export class InboundResponse implements Pending {
 
   private put(body: string | readonly Buffer[], encoding: BufferEncoding | undefined): void {
     const { out } = this;
-    // One write for the head and the body.
+    // Send the head and the body with one write.
     if (typeof body === 'string') out.end(body, encoding);
     else {
       out.cork();

@@ -55,7 +55,7 @@ export class HttpServer {
   async close(force: Promise<unknown>): Promise<void> {
     const closed = this.listener.close();
     this.listener.closeIdle();
-    // Closes connections that became idle meanwhile.
+    // Closes connections that became idle in the meantime.
     const idle = setInterval(() => this.listener.closeIdle(), 50);
     void force.then(() => this.listener.closeAll());
     await closed;

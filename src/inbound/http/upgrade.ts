@@ -24,6 +24,6 @@ export interface ConnectionTaker {
 export interface Upgrade {
   /** See `ConnectionTaker.listens`. */
   readonly listens: boolean;
-  /** Takes the connection over. No response can be sent after that. */
+  /** Takes the connection over. Afterwards no response can be sent. */
   take(taker: ConnectionTaker): TakenConnection;
 }

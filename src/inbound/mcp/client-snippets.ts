@@ -1,6 +1,7 @@
 /**
- * The texts that a user pastes into a client to reach the gateway. One table for the HTML page, the terminal and the
- * README; the tests run the clients with exactly these texts. A program prints the names of the tools it finds.
+ * The texts that a user pastes into a client to reach the gateway. The HTML page, the terminal and the README show the
+ * texts of this table, and the tests run the clients with exactly these texts. Each program prints the names of the
+ * tools that it finds.
  */
 export type SnippetId =
   | 'claude-code'

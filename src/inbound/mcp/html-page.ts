@@ -89,7 +89,7 @@ export const PAGE_HEADERS: readonly string[] = [
   'no-store',
 ];
 
-/** The same URL serves JSON to programs, so the response depends on Accept. */
+/** The same URL serves JSON to programs, so the response depends on the Accept header. */
 export async function sendPage(res: InboundResponse, headers: readonly string[], page: Promise<string>): Promise<void> {
   sendText(res, 200, [...headers, ...PAGE_HEADERS, 'Vary', 'Accept'], 'text/html; charset=utf-8', await page);
 }

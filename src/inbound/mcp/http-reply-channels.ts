@@ -34,7 +34,7 @@ export class ModernReplyChannel implements ReplyChannel {
     private readonly accepts: Accepted,
   ) {}
 
-  /** A response is now awaited: starts the timer. */
+  /** From now on the client waits for a response. Starts the timer. */
   awaited(): void {
     if (this.over || this.stream || !this.accepts.stream) return;
     this.timer = setTimeout(() => this.open(), QUIET_MODERN);
@@ -65,7 +65,7 @@ export class ModernReplyChannel implements ReplyChannel {
     this.stream.end();
   }
 
-  /** No response is awaited any more: it was sent, or the connection is gone. */
+  /** The response was sent, or the connection is gone. Stops the timer. */
   stop(): void {
     this.over = true;
     clearTimeout(this.timer);

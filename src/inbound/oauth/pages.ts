@@ -17,7 +17,7 @@ export interface LoginPage extends PageLinks {
   /** The name of the other OpenID provider; undefined if there is none. */
   readonly elsewhere: string | undefined;
   readonly problem?: string | undefined;
-  /** The name that was given before. */
+  /** The user name of the last attempt. */
   readonly name?: string | undefined;
 }
 

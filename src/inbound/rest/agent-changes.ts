@@ -89,7 +89,7 @@ export class AgentChanges {
     return name;
   }
 
-  /** The agent of the path, also one that is switched off. Throws `agent_not_found`. */
+  /** The agent of the path, also if it is switched off. Throws `agent_not_found`. */
   private async named(context: RequestContext): Promise<string> {
     const { registry, admission } = this.options;
     const id = context.params['id']!;

@@ -27,7 +27,7 @@ export function restCall({ req, res }: RequestContext, method: string, params: R
   return plainCall(method, params, view, { requestId: req.id, address: req.clientAddress, cancellation, header });
 }
 
-/** Other headers have no meaning in a REST call: its body alone has the arguments. */
+/** Other headers have no meaning in a REST call, because only the body has arguments. */
 const TRACE: readonly string[] = ['traceparent', 'tracestate'];
 
 export const NO_PARAMS: RawObject = RawObject.from({});

@@ -18,8 +18,8 @@ export interface LiteLlmOAuthOptions {
 const ROOT = '/v1/mcp/server/oauth';
 
 /**
- * The OAuth routes of LiteLLM. The gateway itself is the OAuth client of the servers, and their tokens never leave it
- * (S12): a user signs in on its page, and the routes that would hand out codes or tokens are refused.
+ * The OAuth routes of LiteLLM. The gateway itself is the OAuth client of the servers, and their tokens never leave the
+ * gateway (S12). Users sign in on a page of the gateway, and routes that would return codes or tokens are refused.
  */
 export class LiteLlmOAuth {
   constructor(private readonly options: LiteLlmOAuthOptions) {}

@@ -34,7 +34,7 @@ const PASSED_BACK = new Set([
   ...['mcp-protocol-version', 'mcp-session-id', 'x-accel-buffering', 'x-trace-id'],
 ]);
 
-/** A page of a server gets none of the rights of the gateway's own pages. */
+/** A page that a server returns gets none of the rights of the gateway's own pages. */
 const PROTECTION = ['X-Content-Type-Options', 'nosniff', 'Content-Security-Policy', "sandbox; default-src 'none'"];
 
 /** Passes requests on to servers unchanged, for administrators who examine a server. */
@@ -63,7 +63,7 @@ export class RawProxy {
     // The request may call any tool of the server.
     if ((principal.restriction?.tools.length ?? 0) > 0)
       throw new ProtocolError('forbidden', 'This credential is for some tools only, and the path leads to all tools');
-    // Behind the credential of the gateway, the server cannot keep tenants apart.
+    // The server sees only the credential of the gateway, so it cannot keep tenants apart.
     if (principal.tenant !== undefined)
       throw new ProtocolError('forbidden', 'This needs an administrator without a tenant');
     if (!isCallable(server))
@@ -87,7 +87,7 @@ export class RawProxy {
         data: (chunk) => reply.data(chunk),
       });
       await passing.catch((error: unknown) => {
-        // An orderly end would make an incomplete reply look complete.
+        // A regular end of the response would make an incomplete reply look complete.
         if (context.res.begun) context.res.destroy();
         throw error;
       });
@@ -106,7 +106,7 @@ class PassedReply {
   }
 
   start(status: number, headers: readonly string[], flow: ReplyFlow): void {
-    // A caller that reads 401 would look for a fault in its own credential.
+    // Do not pass 401 on, because the caller would look for a fault in its own credential.
     if (status === 401 || status === 407)
       throw new ProtocolError('upstream_unauthorized', 'The server refused the credential of the gateway');
     this.flow = flow;

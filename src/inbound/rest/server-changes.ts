@@ -18,7 +18,9 @@ export interface ServerChangesOptions {
   readonly limits: BodyLimits;
 }
 
-/** The routes with which clients of LiteLLM and RouteIQ change servers. Checks, storage and audit are the registry's. */
+/**
+ * The routes with which clients of LiteLLM and RouteIQ change servers. Checks, storage and audit are the registry's.
+ */
 export class ServerChanges {
   constructor(private readonly options: ServerChangesOptions) {}
 

@@ -57,14 +57,17 @@ const DEFAULT_LEVEL: LogLevel = 'info';
 const MOST_ROUNDS = 10;
 const MOST_SILENT_ROUNDS = 3;
 const SILENT_PAUSE = 250;
-/** A client may report changed roots without end, and each report would be a message to every server. */
+/**
+ * Minimum time between two reports of changed roots to the servers, in milliseconds. A client may report changes
+ * without end, and each report is a message to every server.
+ */
 const ROOTS_INTERVAL = 1_000;
 /**
- * Messages of a session to the other replicas. Each is stored and read by all replicas, and a client may cancel or answer
- * requests that never were.
+ * Limits on the messages of a session to the other replicas. Every replica reads each message, and a client may cancel
+ * or answer requests that do not exist.
  */
 const ELSEWHERE = { burst: 100, second: 20 };
-/** Subscribed resources of a session. They are stored with the session at each change. */
+/** Limit on the subscribed resources of a session, because all of them are stored with the session at each change. */
 const MOST_RESOURCES = 500;
 
 export interface SessionSetup {
@@ -113,7 +116,7 @@ export class ClientSession {
   private readonly encoder: Encoder;
   private level: LogLevel | undefined;
   private readonly running = new Map<Id, Cancellation>();
-  /** Requests whose client did not reconnect in time. */
+  /** The ids of requests whose client did not reconnect in time. */
   private readonly abandoned = new Set<Id>();
   private asking: Questions | undefined;
   private stopLists: (() => void) | undefined;
@@ -134,7 +137,7 @@ export class ClientSession {
     this.caller = {
       principal: setup.principal,
       revision: setup.revision,
-      // A client that cannot receive questions is treated as one without capabilities (mcp.md 4.3, 8).
+      // A client that cannot receive questions is treated as a client without capabilities (mcp.md 4.3, 8).
       capabilities: setup.reachable ? setup.capabilities : {},
       clientInfo: setup.clientInfo,
       session: setup.key,
@@ -190,7 +193,7 @@ export class ClientSession {
     }
   }
 
-  /** Methods of extensions pass if exactly one server can be meant, by its capabilities. */
+  /** Methods of extensions are passed on if the session has exactly one server. */
   private passes(method: string): boolean {
     return this.view.only !== undefined && !isModernMethod(method) && !isRemovedMethod(method);
   }
@@ -433,7 +436,10 @@ export class ClientSession {
     } else if (this.running.has(message.params.get('requestId') as Id)) void this.told(message);
   }
 
-  /** In this era list changes are announced to every client whose server declared them (mcp.md 4.12). */
+  /**
+   * Clients of this era subscribe to nothing: list changes are announced to every client if the server declared that it
+   * announces them (mcp.md 4.12).
+   */
   private watchLists(): void {
     if (this.stopLists || this.closed || !this.setup.reachable) return;
     this.stopLists = this.setup.lists.follow(this.view, {

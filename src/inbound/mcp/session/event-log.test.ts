@@ -260,7 +260,7 @@ describe('finished replies', () => {
       expect(await heard(log, reply.before)).toEqual(n < 4 ? 'event_not_found' : [`${n}`]);
   });
 
-  it('of a session have no more bytes than one stream may, except a single larger one', async () => {
+  it('of a session have no more bytes than one stream may have, except a single larger reply', async () => {
     const log = logOf('a', { ...LOG_LIMITS, bytes: 1_000 });
     const replies = Array.from({ length: 5 }, () => log.whole([Buffer.alloc(300)], {}));
     expect(inAll.bytes).toBe(900);

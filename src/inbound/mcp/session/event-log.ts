@@ -150,7 +150,7 @@ export class LoggedStream implements Resumable {
     this.host?.endedElsewhere(this);
   }
 
-  /** The connected client gets the rest from the copy. */
+  /** The stream continues elsewhere. The connected client gets the remaining events from `rest`. */
   handOver(rest: Resumable | undefined): void {
     const { sink } = this;
     this.sink = undefined;
@@ -177,7 +177,7 @@ export class LoggedStream implements Resumable {
     this.sink = sink;
     this.sent = from;
     this.flush();
-    // A client that reconnects has lost its previous connection, even if the gateway has not noticed.
+    // A client that reconnects has lost its previous connection, even if the gateway has not noticed the loss.
     if (before !== sink) before?.end();
   }
 
@@ -189,7 +189,7 @@ export class LoggedStream implements Resumable {
       this.leftAt = performance.now();
       sink?.end(retry);
     };
-    // Not before the client has received the id with which it reconnects.
+    // The connection is not closed before the client has received the event id with which it reconnects.
     if (this.copy) this.inTurn(async () => end());
     else end();
   }
@@ -258,7 +258,7 @@ export class EventLog implements StreamHost {
     return this.waiting;
   }
 
-  /** The same stream; undefined before the first message or GET. */
+  /** The stream for messages without a request; undefined before the first message or GET. */
   get messages(): LoggedStream | undefined {
     return this.waiting;
   }
@@ -295,8 +295,8 @@ export class EventLog implements StreamHost {
   }
 
   /**
-   * The session's next message came over this connection, so its client has read the earlier replies that were sent
-   * whole over this connection.
+   * The client sent its next message over this connection, so it has read the earlier replies that were sent whole over
+   * this connection.
    */
   read(connection: object): void {
     for (let i = this.finished.length - 1; i >= 0; i--) {
@@ -318,7 +318,7 @@ export class EventLog implements StreamHost {
   }
 
   ended(stream: LoggedStream): void {
-    // Another replica may have taken it over before.
+    // Another replica may already have taken the stream over.
     if (!this.streams.delete(stream.id)) return;
     const { id, size } = stream;
     this.keep({ id, stream, size, until: this.until(), owner: this });
@@ -344,7 +344,7 @@ export class EventLog implements StreamHost {
     this.finished.push(reply);
     this.held += reply.size;
     this.inAll.add(reply);
-    // A single reply beyond the limit stays until the next one.
+    // A single reply that exceeds the limit stays until the next reply.
     while (this.finished.length > 1 && (this.finished.length > FINISHED_KEPT || this.held > this.limits.bytes))
       this.drop(this.finished[0]!);
   }

@@ -27,7 +27,7 @@ export const madeEverywhere = (message: string): boolean => MADE_EVERYWHERE.test
 export interface GetHolder {
   /** A GET stream is open at this replica. */
   readonly connected: boolean;
-  /** The stream of these messages, if there is one. */
+  /** The stream for messages that belong to no request, if there is one. */
   readonly messages: LoggedStream | undefined;
   unsolicited(message: Buffer): void;
 }
@@ -107,7 +107,7 @@ class Forwarder implements EventSink {
     try {
       this.stream.connect(this, after);
     } catch {
-      // The messages after that event are no longer kept; the stream continues with the kept ones.
+      // Some messages after `after` are no longer kept. The stream continues with the messages that are kept.
       this.stream.connect(this);
     }
     this.live = true;
@@ -133,7 +133,7 @@ class Forwarder implements EventSink {
       const batch = this.queue.slice(0, BATCH);
       const taken = await this.send(batch.map(({ text }) => text)).catch(() => false);
       if (!taken) this.giveUp();
-      // A queue that was given up meanwhile is empty.
+      // If the queue was given up in the meantime, it is empty, and nothing is removed here.
       for (const { text } of this.queue.splice(0, batch.length)) this.bytes -= text.length;
     }
     this.sending = false;

@@ -1,6 +1,9 @@
 import type { EventSink, Resumable } from './shared-streams.js';
 
-/** Connections of one session that read one stream of another replica at the same time. A client needs one. */
+/**
+ * Limit on the connections of one session that read one stream of another replica at the same time. A client needs only
+ * one.
+ */
 const MOST_READERS = 64;
 
 interface Reader {
@@ -15,7 +18,7 @@ interface Reader {
 export class LatestReaders {
   private readonly readers = new Map<string, Set<Reader>>();
 
-  /** The same stream, whose connections are limited. */
+  /** Limits the connections that read `stream`. */
   limited(name: string, stream: Resumable): Resumable {
     const own = new Map<EventSink, Reader>();
     return {

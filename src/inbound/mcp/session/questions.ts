@@ -77,8 +77,8 @@ export class Questions {
 }
 
 /**
- * An error instead of an answer. Elicitation has an action for it; for the other methods the failure itself is the
- * answer.
+ * The answer to a question that failed. For an elicitation this is the action `cancel`; for the other methods the
+ * failure itself is the answer.
  */
 function noAnswer(method: string, code: number, message: string): JsonObject {
   return method === 'elicitation/create' ? { action: 'cancel' } : { [INPUT_FAILURE]: { code, message } };

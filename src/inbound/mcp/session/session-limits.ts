@@ -10,7 +10,7 @@ export interface SessionLimits {
 export interface Evictable {
   readonly principal: string;
   readonly lastUsed: number;
-  /** A call is running, or the client has an open connection. */
+  /** Whether a call is running, or the client has an open connection. */
   readonly inUse: boolean;
 }
 

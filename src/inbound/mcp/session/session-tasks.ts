@@ -96,7 +96,8 @@ export class SessionTasks {
   ): Promise<void> {
     const params = { ...question.params, _meta: relatedTo(taskId, question.params?.['_meta']) };
     const answers: InputResponses = { [key]: await ask({ ...question, params }) };
-    // A client that stops waiting for the result has not answered: the question stays open for the next one.
+    // A client that stops waiting for the result has not answered, so the question stays open for the next request for
+    // the result.
     if (cancellation.cancelled) return;
     await this.tasks.update(this.principal, taskId, answers);
   }
@@ -110,7 +111,7 @@ export class SessionTasks {
   }
 }
 
-/** The outcome exactly as the response to the call itself. */
+/** The outcome in exactly the form of the response to the call itself. */
 function outcomeOf(record: HostedTaskRecord): RawObject {
   if (record.result)
     return RawObject.from({ ...record.result, _meta: relatedTo(record.taskId, record.result['_meta']) });

@@ -32,7 +32,7 @@ export interface SessionsOptions {
   readonly answerTime: number;
   readonly logging: boolean;
   readonly tasks: HostedTasks;
-  /** Whether a view has the server of a task; absent if every view shows all tasks of its caller. */
+  /** Whether a view has the server of a task; absent if every view shows all tasks of the caller. */
   inView?(view: View, server: string): boolean;
   /** The replicas that a client may reach. */
   readonly cluster?: Cluster;
@@ -57,7 +57,7 @@ export interface Carrier {
   unsolicited(message: Buffer): void;
   /** The process is about to stop; the client may reconnect to another replica, or after a restart. */
   requestReconnect?(): void;
-  /** A client reads one of its streams at another replica. */
+  /** The client reads a stream of the session at another replica. */
   followed?(stream: string): void;
   /** The session has ended. */
   ended(): void;
@@ -122,7 +122,7 @@ function readMessage(value: JsonObject): RpcResponse | RpcNotification {
   };
 }
 
-/** A session stored by an older version of the gateway names one server or none. */
+/** A session that an older version of the gateway stored names one server, or no server. */
 const viewOf = ({ view, server }: SessionRecord): View =>
   view ? new View(view) : server === undefined ? ALL_SERVERS : oneServer(server);
 
@@ -383,7 +383,7 @@ export class Sessions<C extends Carrier> {
     );
   }
 
-  /** The carrier of a session in use at this replica. */
+  /** The carrier of a session that is in use at this replica. */
   carrierOf(key: string): C | undefined {
     return this.entries.get(key)?.carrier;
   }
@@ -393,15 +393,15 @@ export class Sessions<C extends Carrier> {
     this.cluster.tell(FOLLOWED, { key, stream }, key).catch(() => {});
   }
 
-  /** Ends a session for good, at every replica. It need not be in use at this one. */
+  /** Ends a session at every replica. The session need not be in use at this replica. */
   async end({ key }: Pick<ClientSession, 'key'>, reason: string): Promise<void> {
     this.leave(key, reason);
     await this.options.records?.remove(key);
-    // A request in between may have restored it.
+    // A request may have restored the session in the meantime.
     this.leave(key, reason);
   }
 
-  /** Removes a session from this replica; with a record it can continue at another one. */
+  /** Removes a session from this replica. A session with a record can continue at another replica. */
   private leave(key: string, reason: string): void {
     const entry = this.entries.get(key);
     if (!entry) return;

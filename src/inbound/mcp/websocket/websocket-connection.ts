@@ -28,7 +28,7 @@ export interface WebSocketConnectionOptions extends Omit<DuplexClientOptions, 'w
 /**
  * One client over a WebSocket: each text frame is one message of JSON-RPC, or a batch. The connection ends with its
  * session, after an unanswered ping, with too many unread bytes, when its credential is revoked, and when the gateway
- * leaves.
+ * stops.
  */
 export class WebSocketConnection implements ResponseReader {
   private readonly client: DuplexClient;
@@ -55,7 +55,7 @@ export class WebSocketConnection implements ResponseReader {
     socket.on('pong', () => {
       this.answered = true;
     });
-    // The library closes the connection after an error, and reports that.
+    // After an error the library closes the connection and reports the close, so nothing is left to do.
     socket.on('error', () => {});
     socket.on('message', (data, binary) => this.received(data as Buffer, binary));
     socket.on('close', () => this.closed());
@@ -76,7 +76,7 @@ export class WebSocketConnection implements ResponseReader {
     setTimeout(() => this.socket.terminate(), CLOSE_TIME).unref();
   }
 
-  /** The gateway is about to stop: the client moves to another replica as soon as no call of it runs. */
+  /** The gateway is about to stop. The client moves to another replica as soon as none of its calls runs. */
   leave(): void {
     this.leaving = true;
     if (!this.busy) this.stop();
@@ -137,7 +137,7 @@ export class WebSocketConnection implements ResponseReader {
   private authenticated(): void {
     this.authenticating = false;
     if (this.resuming === undefined) this.socket.resume();
-    // The message itself is handled first, because its promise was resolved before.
+    // The first message is handled before this queue, because its promise was resolved earlier.
     setImmediate(() => {
       while (!this.authenticating && this.waiting.length > 0) this.message(this.waiting.shift()!);
     });
