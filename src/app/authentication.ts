@@ -142,7 +142,9 @@ export class Authentication {
     };
   }
 
-  /** The error for requests without a credential that need one; undefined if every request needs one (C-14). */
+  /**
+   * The error for a request that needs a credential and has none. Undefined if every request needs a credential (C-14).
+   */
   get anonymous(): ((request: AuthenticationRequest) => ProtocolError) | undefined {
     if (!this.options.config.auth.publicDiscovery || !this.authenticator.enabled) return undefined;
     return (request) => {

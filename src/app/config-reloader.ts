@@ -20,7 +20,7 @@ export interface ReloadProblem {
 
 export interface ReloadReport {
   /**
-   * `applied`: the changes are in effect, apart from those that need a restart. `unchanged`: nothing differs from the
+   * `applied`: the changes are in effect, except changes that need a restart. `unchanged`: nothing differs from the
    * configuration that was read last. `preview`: nothing was applied, because the request asked for the changes only.
    * `invalid`: the file has errors, and the configuration in use stays in effect. `failed`: the gateway could not apply
    * every change; the next reload tries again.
@@ -28,7 +28,10 @@ export interface ReloadReport {
   readonly outcome: 'applied' | 'unchanged' | 'preview' | 'invalid' | 'failed';
   /** The keys that differ from the configuration that was read last. */
   readonly changes: readonly ConfigChange[];
-  /** All keys of the file whose values are not in effect until a restart, those of earlier reloads included. */
+  /**
+   * All keys of the file whose values are not in effect until a restart, including keys that changed at earlier
+   * reloads.
+   */
   readonly restart: readonly string[];
   readonly problems: readonly ReloadProblem[];
 }

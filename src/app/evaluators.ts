@@ -21,9 +21,9 @@ import type { Tracing } from '../telemetry/tracing/spans.js';
 
 type EvaluatorConfig = Config['evaluators'][string];
 
-/** Calls that wait for all evaluators together. */
+/** Limit on the calls that wait for an evaluation, for all evaluators together. */
 const MOST_WAITING = { count: 2_000, bytes: 64 * 1024 * 1024 } as const;
-/** Calls that one evaluator evaluates at the same time. */
+/** Number of calls that one evaluator evaluates at the same time. */
 const CONCURRENCY = 4;
 /** Limit on the rows with scores of all replicas that one reading returns. */
 const MOST_READ = 10_000;

@@ -150,7 +150,7 @@ export function pinOperations({ state, audit }: Runtime): Operation[] {
   ];
 }
 
-/** Limit on the records that one request reads to find those that match. */
+/** Limit on the records that a request reads in order to find matching records. */
 const SCANNED = 20_000;
 
 export function auditOperations({ state }: Runtime): Operation[] {

@@ -18,8 +18,8 @@ export interface RegistrationRecord {
 export interface Before {
   readonly row: RegistryRow<Entry> | undefined;
   /**
-   * The settings of the registration. If there is no registration, those of the configuration file. Undefined if there
-   * is no entry.
+   * The settings of the registration. If there is no registration, the settings of the configuration file. Undefined if
+   * there is no entry.
    */
   readonly settings: object | undefined;
   readonly source: 'registration' | 'configuration' | undefined;

@@ -31,8 +31,8 @@ export interface RegistrationsOptions<K extends Kind> {
   /** Time for calls under way to finish at a server or agent that was replaced, in milliseconds. */
   readonly drain: number;
   /**
-   * Adds a server or agent, or replaces the one of the same name; returns a function that closes the replaced one.
-   * `guarded`: the settings are registered, so every address is checked when it is dialled.
+   * Adds a server or agent, or replaces an existing entry of the same name. Returns a function that closes the replaced
+   * entry. `guarded`: the settings are registered, so every address is checked when it is dialled.
    */
   install(name: string, settings: SettingsOf<K>, guarded: boolean): (() => Promise<void>) | undefined;
   /** Removes a server or agent; returns a function that closes it. */
@@ -55,8 +55,9 @@ interface Parsed<K extends Kind> extends Known<K> {
 }
 
 /**
- * The servers or agents behind the gateway: those of the configuration file, and changes made at run time through the
- * registry. A change is checked, then stored, then applied on every replica; it applies as a whole or not at all.
+ * The servers or agents behind the gateway: the entries of the configuration file, with the changes that were made at
+ * run time through the registry. A change is checked, then stored, then applied on every replica; it applies as a whole
+ * or not at all.
  */
 export class Registrations<K extends Kind> {
   private readonly current = new Map<string, Installed<K>>();
@@ -125,7 +126,7 @@ export class Registrations<K extends Kind> {
     return this.current.get(name)?.settings;
   }
 
-  /** All entries with those that are switched off, sorted by name. */
+  /** All entries, including those that are switched off, sorted by name. */
   entries(): readonly (readonly [name: string, entry: Known<K>])[] {
     return [...this.known].sort(([a], [b]) => (a < b ? -1 : 1));
   }

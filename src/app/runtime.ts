@@ -214,7 +214,7 @@ export class Runtime {
   }
 
   /**
-   * Applies the servers, agents and policy of a reloaded configuration; unchanged ones keep running.
+   * Applies the servers, agents and policy of a reloaded configuration. Unchanged servers and agents keep running.
    * Returns the other changed keys, which need a restart.
    */
   async reload(next: Config, by: AuditActor = OPERATOR): Promise<readonly string[]> {
@@ -248,7 +248,7 @@ export class Runtime {
     });
   }
 
-  /** The configuration in effect: the one that was read last, with the servers and agents that run. */
+  /** The configuration in effect: the configuration that was read last, with the servers and agents that run. */
   live(): Config {
     return { ...this.latest, servers: this.mcp.servers.all, agents: this.a2a.agents.all };
   }

@@ -28,7 +28,7 @@ export interface UpstreamLoginsOptions {
   /** Whether the browser of a caller has to repeat a code. */
   needsCode(principal: Principal): boolean;
   readonly cluster: Pick<Cluster, 'tell' | 'onTold'>;
-  /** A user signed in or out at a server or agent, at this replica or at another one. */
+  /** A user signed in or out at a server or agent, at this replica or at another replica. */
   readonly changed: (upstream: string, owner: string) => void;
   readonly log: Log;
 }
@@ -110,9 +110,9 @@ type ConnectionSettings = Pick<Config['servers'][string], 'proxy' | 'tls' | 'tim
 const CONNECT_MS = 5_000;
 
 /**
- * `fetch` for the metadata and tokens of an upstream. The origins that the operator wrote, those of the upstream and of
- * `issuer`, may be private; every other URL passes the egress rules (S11). If the upstream is `guarded`, a caller wrote
- * its settings, and the egress rules apply to all addresses.
+ * `fetch` for the metadata and tokens of an upstream. The operator wrote the origins of the upstream and of `issuer`,
+ * so these may be private. The egress rules apply to every other URL (S11). If the upstream is `guarded`, a caller
+ * wrote its settings, and the egress rules apply to all addresses.
  */
 export function upstreamFetch(
   safeHttp: SafeHttp,

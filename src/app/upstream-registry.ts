@@ -127,7 +127,7 @@ export class RegistryService implements UpstreamRegistry {
     }
   }
 
-  /** Another replica may have removed the entry meanwhile. */
+  /** The entry after a change. Throws if another replica has removed the entry in the meantime. */
   private present(kind: UpstreamKind, name: string): UpstreamEntry {
     const entry = this.get(kind, name);
     if (!entry) throw missing(kind, name);

@@ -21,8 +21,8 @@ export interface CliEnvironment {
   /** Writes over the current line of stderr, for progress. */
   redraw(text: string): void;
   /**
-   * Resolves when stdout takes more text, with false if its reader is gone. Commands with output of any length wait for
-   * this promise, so that the output does not fill the memory.
+   * Resolves when stdout takes more text. Resolves with false if the reader of stdout is gone. Commands with output of
+   * any length wait for this promise, so that the output does not fill the memory.
    */
   flushed?(): Promise<boolean>;
   /** Asks the person at the terminal; undefined without a terminal. */

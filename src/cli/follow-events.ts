@@ -10,7 +10,7 @@ export interface FollowOptions {
   /** The path of the stream. */
   readonly path: string;
   readonly query: Readonly<Record<string, string>>;
-  /** The longest line of an event; the gateway writes shorter ones. */
+  /** Limit on the length of a line. The gateway writes only shorter lines. */
   readonly longest: number;
 }
 

@@ -52,7 +52,7 @@ function tokenFor(url: string, io: CommandLine['io'], text: CommandLine['text'])
     const { config } = loadConfig({ ...io, file: text('config') });
     return isGatewayOf(config, new URL(url)) ? tokenOf(config) : undefined;
   } catch {
-    // With --url the configuration of this folder need not be valid.
+    // If --url is given, the configuration of this folder need not be valid.
     return undefined;
   }
 }

@@ -18,7 +18,8 @@ export function parseCommandLine(argv: readonly string[]): Invocation {
   const every = [...TOP_FLAGS, ...COMMANDS.flatMap((command) => command.flags)];
   const named = wordsOf(tokensOf(argv, every)).filter((word, at) => at > 0 || word !== 'help');
   const given = named.length === 0 ? undefined : findCommand(named);
-  // Two commands may have a flag of the same name, with a value and without one: the flags of the command decide.
+  // Two commands may have a flag of the same name, once with a value and once without. The flags of the given command
+  // decide.
   const tokens = tokensOf(argv, [...every, ...(given?.flags ?? [])]);
   const words = wordsOf(tokens);
   const options = tokens.filter((token) => token.kind === 'option');

@@ -12,8 +12,8 @@ export interface PasswordSource {
 const TERMINAL: PasswordSource = { input: process.stdin, output: process.stderr };
 
 /**
- * A password: typed twice without echo at a terminal, otherwise the first line of stdin. Never an argument, because
- * other users of the machine can read those.
+ * Reads a password: typed twice without echo at a terminal, otherwise the first line of stdin. A password is never an
+ * argument, because other users of the machine can read arguments.
  */
 export async function readPassword(source: PasswordSource = TERMINAL): Promise<string> {
   if (!source.input.isTTY) return firstLine(source.input);

@@ -52,7 +52,7 @@ export function listText(pins: readonly PinDetail[], visible: Visible): string {
 
 const oneLine = (text: string): string => text.replace(/[\n\t]/g, ' ');
 
-/** The difference between the approved definition and the one that was seen last. */
+/** The difference between the approved definition and the definition that was seen last. */
 export function diffText(pin: PinDetail, visible: Visible, style: Style): string {
   const { server, kind, name, hash, seen, definition, seenDefinition, reason, flags, changedAt } = pin;
   const lines = [

@@ -2,7 +2,7 @@ import type { Answer, Question } from '../app/gateway-client.js';
 import type { CliEnvironment } from './command.js';
 import { firstLine, safeText } from './gateway-output.js';
 
-/** How often a person may correct one answer. */
+/** How often a person may correct an answer. */
 const TRIES = 3;
 
 /** Answers the questions of servers at the terminal. Without a terminal, or at the end of the input, it cancels. */

@@ -15,7 +15,7 @@ export function changedKeys(before: Config, after: Config): string[] {
   return changedPaths(before, after).map((path) => path.join('.'));
 }
 
-/** The same keys as lists of names, because a name may contain a dot. */
+/** The changed keys as lists of names, because a name may contain a dot. */
 export function changedPaths(before: Config, after: Config): string[][] {
   return differences(SCHEMA, before, after, []);
 }

@@ -93,7 +93,7 @@ export function readRegistration<S extends EntrySection>(
   const problems = new Problems();
   const base = `${section}.${given.toLowerCase()}`;
   const urls: SettingUrl[] = [];
-  // Before the settings are read, because reading them opens the files that they name.
+  // This check comes before the settings are read, because reading them opens the files that they name.
   if (typeof value === 'object' && value !== null) urls.push(...suppliedUrls(section, value, base, problems));
   if (problems.errors.length > 0) throw new ConfigError(problems.all);
   return { ...readEntry(section, given, value, { ...options, env: undefined }), urls };

@@ -21,7 +21,8 @@ export function adaptRoot(root: RawMap, problems: Problems): Map<string, string>
   root.entries.delete('$schema');
   adaptServers(root, problems);
   for (const [name, { origin }] of foreign ? [...root.entries] : []) {
-    // A key similar to one of ours stays and is refused later: `auht` must not pass as a key of another program.
+    // A key that is similar to a key of Parley is kept here and refused later, so that `auht` does not count as a key
+    // of another program.
     if (ROOT_KEYS.includes(name) || nearest(name, ROOT_KEYS) !== undefined) continue;
     root.entries.delete(name);
     problems.warn(
@@ -162,8 +163,8 @@ function adaptServer(node: Raw, key: string, container: Container, problems: Pro
     if (SERVER_KEYS.includes(name) && !(name === 'auth' && value.kind === 'scalar')) continue;
     const ignored = IGNORED[name];
     const near = ignored === undefined ? nearest(name, SERVER_KEYS) : undefined;
-    // Under `servers` a key similar to one of ours stays and is refused later: `invocaton: false` must not leave tools
-    // callable.
+    // Under `servers`, a key that is similar to a key of Parley is kept here and refused later. Otherwise `invocaton:
+    // false` would be ignored, and the tools would stay callable.
     if (near !== undefined && container === 'servers') continue;
     entries.delete(name);
     const fix = near === undefined ? (ignored ?? 'remove it to avoid this warning') : `did you mean ${near}?`;

@@ -107,7 +107,7 @@ function parseMap(text: string, open: number): JsonMap {
   return { open, close: at, members };
 }
 
-/** Deep enough for every real file; a deeper one must not exhaust the stack. */
+/** Maximum depth of a JSON text, so that a deep text cannot exhaust the stack. No real file is this deep. */
 const MAX_DEPTH = 200;
 
 function endOfValue(text: string, start: number): number {

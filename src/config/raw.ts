@@ -20,7 +20,7 @@ export interface RawScalar {
   readonly kind: 'scalar';
   readonly value: RawValue;
   readonly origin: Origin;
-  /** Not expanded: `${…}` in the value of an environment variable stays as it is. */
+  /** Whether `${…}` in the value stays as it is, which is the case for values of environment variables. */
   readonly literal?: boolean;
 }
 

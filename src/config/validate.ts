@@ -62,7 +62,7 @@ function readList(field: List<Field>, raw: Raw | undefined, key: string, reading
   if (raw === undefined) {
     return field.default.map((value) => readField(field.item, { kind: 'scalar', value, origin: {} }, key, reading));
   }
-  // A single value in the place of a list becomes a list of one.
+  // A single value in the place of a list becomes a list with this value.
   const items = raw.kind === 'list' ? raw.items : raw.kind === 'scalar' ? [raw] : undefined;
   if (items === undefined) {
     reading.problems.error('type', key, 'must be a list, not a map', 'write a list: [a, b]', raw.origin);
@@ -72,7 +72,7 @@ function readList(field: List<Field>, raw: Raw | undefined, key: string, reading
 }
 
 function readMap(field: Dictionary<Field>, raw: Raw | undefined, key: string, reading: Reading): object {
-  // Without a prototype, because a server may be called `constructor`.
+  // An object without a prototype, because a server may be called `constructor`.
   const result: Record<string, unknown> = Object.create(null);
   const map = asMap(raw, key, reading.problems);
   for (const [name, { node, origin }] of map.entries) {

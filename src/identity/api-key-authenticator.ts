@@ -168,7 +168,9 @@ export class ApiKeyAuthenticator implements Authenticator {
     return true;
   }
 
-  /** Without the database the gateway does not know which keys were revoked, so the caller has to try again. */
+  /**
+   * If the database does not answer, the gateway does not know which keys were revoked, so the caller has to try again.
+   */
   private async asked<T>(question: Promise<T>): Promise<T> {
     let timer: NodeJS.Timeout | undefined;
     const late = new Promise<never>((_, reject) => {

@@ -27,7 +27,9 @@ interface Address {
   suppressed: number;
 }
 
-/** Records refused requests in the audit trail (S24). Beyond a rate they are counted, not recorded one by one. */
+/**
+ * Records refused requests in the audit trail (S24). Beyond a rate, refusals are counted and not recorded one by one.
+ */
 export class AuditedRefusals implements Refusals {
   private readonly addresses = new BoundedCache<string, Address>(ADDRESSES);
   private readonly all = new TokenBucket(IN_ALL);

@@ -113,7 +113,7 @@ function joined(challenges: readonly Challenge[]): Challenge {
   for (const challenge of challenges) {
     for (const [name, value] of Object.entries(challenge.headers)) {
       const before = headers[name];
-      // Several authenticators read bearer tokens; one challenge stands for all of them.
+      // Several authenticators may read bearer tokens, but one challenge for bearer tokens is enough.
       if (before?.startsWith('Bearer ') && value.startsWith('Bearer ')) continue;
       headers[name] = before === undefined ? value : `${before}, ${value}`;
     }

@@ -31,7 +31,7 @@ export interface JwtAuthenticatorOptions {
   readonly scopes?: ScopeRules;
   /** The issuer of the principals if it is not `issuer`: `OWN_ISSUER` for the users of the gateway itself. */
   readonly principalIssuer?: string;
-  /** Asked on every request, also for cached tokens. A revoked token is refused. */
+  /** Called for every request, also for a cached token. A revoked token is refused. */
   revoked?(claims: Claims): boolean | Promise<boolean>;
   /** Milliseconds since 1970. */
   readonly now?: () => number;
@@ -127,7 +127,7 @@ export class JwtAuthenticator implements Authenticator {
     const { verified } = this;
     const verifying = this.check(token)
       .then((found) => {
-        // After `invalidate` the old cache is not used any more.
+        // After `invalidate`, the old cache is no longer used.
         if (!(found instanceof Challenge)) verified.set(digest, found);
         return found;
       })

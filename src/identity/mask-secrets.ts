@@ -56,7 +56,7 @@ export function hideTokens(text: string): string {
 }
 
 /**
- * The environment values to hide: those whose name suggests a secret, and those that look random. Paths, words and
+ * The environment values to hide: values whose name suggests a secret, and values that look random. Paths, words and
  * numbers stay readable, because hiding `production` or `/srv/files` would make texts useless.
  */
 export function secretsIn(env: Readonly<Record<string, string>>): string[] {

@@ -25,7 +25,7 @@ const UUID = /^[\da-f]{8}(?:-[\da-f]{4}){3}-[\da-f]{12}$/i;
 const PAIR = /(?<![\w.-])([\w.-]{1,64})(?:\\{0,7}["'])?\s{0,4}(?::=|=>|[:=])[^\S\n]{0,4}/g;
 /** The opening mark of a quoted value, with the backslashes of the texts that quote it. */
 const OPENING = /\\{0,7}["']/y;
-/** A value without quotation marks. Shorter ones are mostly words of a sentence. */
+/** A value without quotation marks. Shorter texts are mostly words of a sentence. */
 const BARE = /[^\s"',;&<>()[\]{}\\]{6,}/y;
 /** A header with a credential: its value may have several words. */
 const HEADER = /[^\r\n"'\\]{6,}/y;

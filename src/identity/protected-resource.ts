@@ -5,7 +5,7 @@ import type { AuthenticationRequest } from './authenticator.js';
 export const RESOURCE_METADATA = '/.well-known/oauth-protected-resource';
 
 export interface ProtectedResourceOptions {
-  /** The URLs under which clients reach the gateway, without a slash at the end; the first one is the main one. */
+  /** The URLs under which clients reach the gateway, without a slash at the end; the first is the main URL. */
   readonly bases: () => readonly string[];
   /** The issuers whose tokens the gateway accepts. If the list is empty, no metadata is served. */
   readonly authorizationServers: readonly string[];
@@ -84,7 +84,7 @@ export class ProtectedResources {
     return `${this.baseFor(request)}${RESOURCE_METADATA}${request ? this.endpointOf(request.url) : ''}`;
   }
 
-  /** The base that the client used, if it is one of ours; otherwise the main one. */
+  /** The base URL that the client used, if it is a URL of the gateway; otherwise the main URL. */
   private baseFor(request: AuthenticationRequest | undefined): string {
     const bases = this.options.bases();
     const host = request?.header('host')?.toLowerCase();

@@ -8,7 +8,7 @@ const RULE = 'restriction of the credential';
 
 /**
  * Hides everything outside of the scope of a credential: in lists, calls, prompts, resources and agents of both
- * protocols. A hidden target is answered like one that does not exist.
+ * protocols. A call to a hidden target gets the same answer as a call to a target that does not exist.
  */
 export class RestrictionAdmission implements Admission {
   /** Keyed by restriction, because a principal with its restriction is used for many requests. */

@@ -18,7 +18,7 @@ async function open(
   return withPins(config, (pins) => work(pins, visibleText));
 }
 
-/** The pins that the command line names. Fails if it names one that does not exist. */
+/** The pins that the command line names. Throws if a named pin does not exist. */
 async function named(pins: PinCommands, [server, tool]: readonly string[]): Promise<PinDetail[]> {
   const found = await pins.list(server, tool);
   if (found.length > 0 || server === undefined) return found;

@@ -28,8 +28,8 @@ async function status(line: CommandLine): Promise<number> {
   const details = ((await optional(address, '/api/v1/status').catch(() => undefined)) ?? {}) as Record<string, unknown>;
   const ok = health['status'] === 'ok' || health['status'] === 'degraded';
   if (given('json')) {
-    // Both answers have a member `servers`. The one of /health wins, because it has names and states, and the other has
-    // only counts.
+    // Both answers have a member `servers`. The member of /health replaces the other, because it has names and states,
+    // and the other has only counts.
     printJson(line, { url: address.url, ...details, ...health });
     return ok ? 0 : 1;
   }

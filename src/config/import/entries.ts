@@ -42,7 +42,9 @@ export interface Imported {
   readonly notes: readonly FieldNote[];
 }
 
-/** Collects the notes of one entry. A second note for the same field replaces the first if it is worse. */
+/**
+ * Collects the notes of one entry. A second note for the same field replaces the first note if its verdict is worse.
+ */
 export class Notes {
   private readonly found = new Map<string, FieldNote>();
 

@@ -19,7 +19,7 @@ export interface Merged {
 
 /**
  * Adds entries to the text of a configuration file, whose comments stay. An entry whose name the file already has is
- * written only with `replace`; the first of several entries with one name wins.
+ * written only with `replace`; of several entries with the same name, the first is written.
  */
 export function mergeEntries(
   text: string,
@@ -84,7 +84,10 @@ const kindOf = (section: string): string => (section === 'agents' ? 'agents' : '
 /** The keys that the loader reads as servers. */
 const SERVER_SECTIONS = ['servers', 'mcpServers', 'mcp_servers'] as const;
 
-/** The section of the file that has the entry, or else the first one that the file has. */
+/**
+ * The section for an entry. Of several sections of servers, the section that has the entry is chosen, otherwise the
+ * first.
+ */
 function sectionOf(document: Document, { section, name }: ImportedEntry): string {
   if (section !== 'servers') return section;
   const present = SERVER_SECTIONS.filter((key) => document.has(key));

@@ -21,7 +21,7 @@ export function withoutSecrets(entries: readonly ImportedEntry[]): {
   return { entries: cleaned, moved: names.moved };
 }
 
-/** The variables of the secrets. One value has one variable, and two values never share one. */
+/** The variables of the secrets. Equal values share a variable, and different values never do. */
 class Names {
   readonly moved: MovedSecret[] = [];
   private readonly values = new Map<string, string>();

@@ -1,8 +1,8 @@
 import { randomBytes, type ScryptOptions, scrypt, timingSafeEqual } from 'node:crypto';
 
 /**
- * The cost of scrypt: 32 MiB and about 0.2 s, one of the settings that OWASP recommends. The hash contains it, so that
- * a later version can raise it.
+ * The cost of scrypt: 32 MiB and about 0.2 s. OWASP recommends these parameters. The hash contains it, so that a later
+ * version can raise it.
  */
 const COST = { N: 2 ** 15, r: 8, p: 3 } as const;
 const KEY_BYTES = 32;

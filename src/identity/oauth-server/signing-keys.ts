@@ -3,7 +3,10 @@ import { calculateJwkThumbprint, exportJWK, generateKeyPair, type JSONWebKeySet,
 
 export const ALGORITHM = 'ES256';
 
-/** The keys of the authorization server: the newest signs, all valid ones are published. Replicas share them. */
+/**
+ * The keys of the authorization server. The newest key signs, and all valid keys are published. Replicas share the
+ * keys.
+ */
 export interface SigningKeyRecord {
   /** The newest first. */
   readonly keys: readonly StoredSigningKey[];

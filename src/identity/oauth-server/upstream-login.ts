@@ -203,7 +203,7 @@ export class UpstreamLogin {
         clockTolerance: 60,
         requiredClaims: ['sub', 'exp', 'iat', 'nonce'],
       });
-      if (payload['nonce'] !== login.nonce) throw new Error('another nonce');
+      if (payload['nonce'] !== login.nonce) throw new Error('the ID token has another nonce');
       return payload;
     } catch {
       throw new LoginRefused(`The ID token of ${this.name} is not valid.`);
@@ -268,7 +268,8 @@ export class UpstreamLogin {
 }
 
 /**
- * An error code of RFC 6749. Another text gets into neither the page nor the log: anybody can write it into the URL.
+ * An error code of RFC 6749. Any other text is written neither to the page nor to the log, because anybody can write
+ * text into the URL.
  */
 const codeOf = (error: string): string => (/^[a-z_]{1,40}$/.test(error) ? `the error ${error}` : 'an error');
 

@@ -180,7 +180,10 @@ function split(ast: ASTNode): Node {
   return { kind: 'leaf', text, reads, evaluate, ofTool: evaluate === library && reads.every(isOfTool) };
 }
 
-/** The variables that an expression reads. If a macro names its own variable like one of them, it is counted too. */
+/**
+ * The variables that an expression reads. If a macro gives its own variable the name of one of these variables, that
+ * variable counts too.
+ */
 function readsOf(ast: ASTNode): VariableName[] {
   const found = new Set<VariableName>();
   const objects = new Set<unknown>();
@@ -279,7 +282,7 @@ function withoutStacks(evaluate: Evaluate): Evaluate {
 const negated = (value: Truth): Truth => (typeof value === 'boolean' ? !value : value);
 
 /**
- * As CEL demands, one false part makes `and` false and one true part makes `or` true, whatever the other parts are.
+ * As CEL demands, a false part makes `and` false and a true part makes `or` true, whatever the other parts are.
  * Otherwise an unknown part leaves the result open.
  */
 function joined(parts: readonly Node[], known: KnownVariables, deciding: boolean): Truth {

@@ -4,9 +4,9 @@
  * for single evaluations only, a decision could take the limit once for each rule.
  */
 
-/** The elements that all macros of one evaluation visit together. */
+/** Limit on the elements that all macros of one evaluation visit together. */
 const MOST_ELEMENTS = 100_000;
-/** The steps of all patterns of one evaluation together, and those of one decision. */
+/** Limits on the steps of all patterns: in one evaluation, and in one decision. */
 const MOST_STEPS = 5_000_000;
 const MOST_STEPS_OF_DECISION = 4 * MOST_STEPS;
 /**
@@ -43,8 +43,8 @@ export function beginEvaluation(of: number): void {
 }
 
 /**
- * Counts the elements that a macro is about to visit: those of a list, or the keys of a map. Throws if there are too
- * many.
+ * Counts the elements that a macro is about to visit: the elements of a list, or the keys of a map. Throws if there are
+ * too many.
  */
 export function visitedElements(items: unknown): unknown {
   if (typeof items !== 'object' || items === null) return items;

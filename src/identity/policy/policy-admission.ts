@@ -12,7 +12,7 @@ import { Throttled } from './throttled.js';
 export interface PolicySettings {
   readonly rules: readonly WrittenRule[];
   readonly mode: 'enforce' | 'dry-run';
-  /** Rules that are only compared with those in effect. */
+  /** Proposed rules that are only compared with the rules in effect. */
   readonly proposed: readonly WrittenRule[];
 }
 
@@ -157,7 +157,7 @@ export class PolicyAdmission implements Admission {
 
 type Note = NonNullable<CallNotes['decision']>;
 
-/** The notes of a rule are made once, because every call has one. */
+/** The notes about a rule are made once and cached, because every call needs them. */
 const notes = new WeakMap<Rule, { readonly allowed: Note; readonly denied: Note }>();
 const OPEN_NOTE: Note = { decision: 'allowed' };
 const DEFAULT_NOTE: Note = { decision: 'denied', rule: DEFAULT };
@@ -192,7 +192,10 @@ function onTask(policy: Policy, question: Question): Decision {
   return policy.couldBe({ ...question, method: 'tools/call' });
 }
 
-/** A tool call can ask its client. A call within another one, and a task, belong to a call that was approved before. */
+/**
+ * Only a tool call can ask its client. A call within another call, or about a task, belongs to a call that was approved
+ * before.
+ */
 const canAsk = ({ target, call }: AdmissionRequest): boolean =>
   target.kind === 'tool' || target.kind === 'task' || call?.nested === true;
 

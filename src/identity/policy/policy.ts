@@ -46,7 +46,7 @@ interface OfCaller {
   readonly targets: Map<string, { readonly definition: unknown; readonly rules: Left }>;
 }
 
-/** The values of parts of conditions that are the same for every caller of one tool. */
+/** The values of those parts of conditions that are the same for every caller of a tool. */
 interface OfTool {
   readonly server: string | undefined;
   readonly name: string;
@@ -65,7 +65,7 @@ const MOST_NAME = 300;
  */
 export class Policy {
   private readonly callers = new WeakMap<Principal, OfCaller>();
-  /** By the definition of the tool. */
+  /** Keyed by the definition of the tool. */
   private readonly tools = new WeakMap<object, OfTool>();
 
   constructor(

@@ -18,7 +18,7 @@ export interface LinkContent {
   readonly user: string;
   /** `server:name` or `agent:name`. */
   readonly upstream: string;
-  /** Scopes beside the usual ones, which the upstream asked for. */
+  /** Additional scopes that the upstream asked for. */
   readonly scope: string | undefined;
   /** The code that the client shows and the browser must repeat; undefined if the code is not needed. */
   readonly code: string | undefined;
@@ -85,7 +85,7 @@ function newCode(): string {
   return `${letters.slice(0, 4)}-${letters.slice(4)}`;
 }
 
-/** Compares a typed code with the expected one, whatever its case and separators. */
+/** Compares a typed code with the expected code. Case and separators do not matter. */
 export function isSameCode(typed: string, expected: string): boolean {
   const digest = (text: string): Buffer =>
     createHmac('sha256', 'code')

@@ -85,7 +85,9 @@ export class LoginSource implements CredentialSource {
     return this.credentialOf(caller, entry);
   }
 
-  /** The newest entry of the caller for this upstream, whatever its issuer; none if it is for another origin. */
+  /**
+   * The newest entry of the caller for this upstream, from any issuer. Undefined if this entry is for another origin.
+   */
   private async entryOf({ principal }: Caller): Promise<Entry | undefined> {
     const { vault, upstream } = this.options;
     const owner = principal.key;
@@ -141,7 +143,7 @@ export class LoginSource implements CredentialSource {
       return undefined;
     });
     if (plan && plan.issuer !== entry.issuer) {
-      // S15: the token and the client of the old issuer are never sent to the new one.
+      // S15: the token and the client of the old issuer are never sent to the new issuer.
       const reason = 'the server has moved to another authorization server';
       await vault.update(entry, entry.secret, { state: 'needs_reauth', reason });
       throw this.options.required(caller, undefined, reason);

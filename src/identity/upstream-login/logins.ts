@@ -158,8 +158,8 @@ export class Logins {
   }
 
   /**
-   * The authorization server of an upstream. If the caller has no challenge of the upstream, the gateway asks the
-   * upstream for one.
+   * The authorization server of an upstream. Without a known challenge of the upstream, the gateway sends a request to
+   * the upstream to get one.
    */
   async plan(upstream: LoginUpstream, challenge?: Challenge): Promise<LoginPlan> {
     const { plan: known } = upstream;

@@ -48,7 +48,10 @@ export class ClientCredentials implements CredentialSource {
   private readonly key: VaultKey;
   private readonly endpoint: TokenEndpoint;
   private made: { readonly token: string; readonly credential: Credential } | undefined;
-  /** Different for each process, so that replicas do not all renew at the same moment. */
+  /**
+   * A factor for the time of renewal. It differs between processes, so that replicas do not all renew at the same
+   * moment.
+   */
   private readonly jitter = 0.5 + Math.random();
 
   constructor(
@@ -128,7 +131,9 @@ export class ClientCredentials implements CredentialSource {
     }
   }
 
-  /** The same object for the same token, so that adapters can keep the headers that they made for it. */
+  /**
+   * Returns the same object for the same token, so that adapters can reuse the headers that they made for this object.
+   */
   private credential({ secret, id }: Entry): Credential {
     if (this.made?.token === secret.accessToken) return this.made.credential;
     const credential: Credential = {

@@ -39,7 +39,7 @@ const FAILED_MS = 5_000;
 const ACCESS_TOKEN = 'urn:ietf:params:oauth:token-type:access_token';
 
 export class TokenExchange implements CredentialSource {
-  /** Without a credential of the gateway, lists are read with the token of each caller. */
+  /** If the gateway has no credential of its own, lists are read with the token of each caller. */
   readonly personal: boolean;
   private readonly endpoint: TokenEndpoint;
   /** Keyed by the hash of the caller's token, because another token of the same caller may have fewer rights. */

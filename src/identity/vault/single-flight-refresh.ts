@@ -1,4 +1,4 @@
-/** Renews a secret once, however many calls on however many replicas need it at the same time. */
+/** Renews a secret only once, even if many calls on many replicas need the secret at the same time. */
 import { backoff, sleep, within } from '../../core/timing.js';
 import type { Bus } from '../../state/index.js';
 import type { Log } from '../../telemetry/log.js';
@@ -72,7 +72,7 @@ export class SingleFlightRefresh {
 
   constructor(private readonly options: SingleFlightRefreshOptions) {}
 
-  /** The renewed entry, or the present one if it is not due. Throws `RefreshFailed`. */
+  /** The renewed entry, or the present entry if no renewal is due. Throws `RefreshFailed`. */
   async refresh<T extends object>(job: RefreshJob<T>): Promise<VaultEntry<T>> {
     const id = this.options.vault.idOf(job.key);
     for (;;) {

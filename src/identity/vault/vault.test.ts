@@ -117,7 +117,7 @@ describe.each(ENGINES)('the vault on %s', (engine) => {
     await vaultOf(before).put(key('ada'), tokens('t-1'));
     await vaultOf(before).put(key('bob'), tokens('t-2'));
     const after = await cluster.open({ keys: [k2, k1] });
-    // A replica that still seals with the old key reads what the new one wrote, once it knows both.
+    // A replica that still seals with the old key can read values under the new key, once it knows both keys.
     const old = await cluster.open({ keys: [k1, k2] });
     expect(await vaultOf(after).read(key('ada'))).toMatchObject({ secret: tokens('t-1') });
     await expect.poll(async () => (await after.vault.list({ caller: 'ada' }))[0]?.keyId).toBe('new');

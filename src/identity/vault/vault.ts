@@ -78,7 +78,7 @@ export class Vault {
     return entry;
   }
 
-  /** Stores a secret in place of an earlier one. Throws if the caller has too many. */
+  /** Stores a secret, and replaces an earlier secret. Throws if the caller has too many secrets. */
   async put<T extends object>(
     key: VaultKey,
     secret: T,

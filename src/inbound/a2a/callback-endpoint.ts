@@ -178,7 +178,10 @@ function tokens(request: AuthenticationRequest): string[] {
   return [...(typeof own === 'string' ? [own] : []), ...(bearer === undefined ? [] : [bearer])];
 }
 
-/** Two equal bodies may be two chunks of one text. Senders that number their callbacks distinguish them. */
+/**
+ * Two callbacks with equal bodies may be two chunks of a text. If the sender numbers its callbacks, the number
+ * distinguishes them.
+ */
 function digest({ req }: RequestContext, body: Buffer): string {
   const id = req.header('webhook-id');
   return createHash('sha256')

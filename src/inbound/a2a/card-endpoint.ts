@@ -116,7 +116,8 @@ export class CardEndpoint {
 
   /**
    * The card in the form its reader knows (G-14): by the version it names, otherwise by the old path, otherwise all
-   * versions at once. Readers of versions with the extended card beside the card's URL get a URL one step deeper.
+   * versions at once. Readers of versions that look for the extended card beside the URL in the card get a URL one step
+   * deeper.
    */
   private shaped(
     cards: Cards,

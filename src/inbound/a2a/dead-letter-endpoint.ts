@@ -13,7 +13,7 @@ export interface DeadLetterBox {
 
 const DEAD_LETTERS = '/a2a/push/dead';
 
-/** Undeliverable notifications: `GET` lists them, `POST …/<id>` sends one again. */
+/** Undeliverable notifications: `GET` lists them, `POST …/<id>` sends a notification again. */
 export class DeadLetterEndpoint {
   constructor(private readonly box: DeadLetterBox) {}
 

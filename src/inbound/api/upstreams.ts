@@ -18,7 +18,10 @@ export interface UpstreamsOptions {
 
 const IF_MATCH = { 'If-Match': 'The ETag of the version to change, or `*` for any version.' } as const;
 
-/** Servers or agents: callers read those that they may use; administrators also read the settings and change them. */
+/**
+ * Servers or agents. Callers read the servers and agents that they may use. Administrators also read and change the
+ * settings.
+ */
 export function upstreamOperations(kind: UpstreamKind, { registry, states, state }: UpstreamsOptions): Operation[] {
   const section = kind === 'server' ? 'servers' : 'agents';
   const tag = kind === 'server' ? 'Servers' : 'Agents';
@@ -30,8 +33,8 @@ export function upstreamOperations(kind: UpstreamKind, { registry, states, state
     new ProtocolError('not_found', `There is no ${kind} ${JSON.stringify(name)}`);
 
   /**
-   * The names that a caller may know, and a function that shows one of them. Only the entries of one page are shown, so
-   * the others cost nothing.
+   * The names that a caller may know, and a function that shows one of them. Only the entries of a page are shown, so
+   * the other entries cost nothing.
    */
   const all = async (principal: Principal): Promise<{ names: readonly string[]; show(name: string): object }> => {
     const seen = new Map(

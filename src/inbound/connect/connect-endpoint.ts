@@ -133,7 +133,8 @@ export class ConnectEndpoint {
     const upstream = logins.get(id);
     const link = sealed === null ? undefined : links.open(sealed, id);
     try {
-      // The same page for a server that does not exist: the link is the only proof that the user may know it.
+      // A server that does not exist gets the same page, because only the link proves that the user may know of the
+      // server.
       if (!upstream || !link) throw BAD_LINK;
       await step(upstream, link);
     } catch (error) {

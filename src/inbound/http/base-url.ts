@@ -1,4 +1,6 @@
-/** The URL of the gateway for a caller: the configured one, otherwise the one by which the caller reached it. */
+/**
+ * The URL of the gateway for a caller: the configured URL, otherwise the URL by which the caller reached the gateway.
+ */
 export const baseFor = (publicUrl: string | undefined, reached: string | undefined): string =>
   publicUrl?.replace(/\/+$/, '') ?? (isUrl(reached) ? reached : 'http://localhost');
 

@@ -8,7 +8,7 @@ let asked = 0;
 let askedBefore = 0;
 
 /**
- * Delays small responses to the end of the event loop's turn if a turn has more than one of them. A write wakes its
+ * Delays small responses to the end of the event loop's turn if there are several in this turn. A write wakes its
  * reader, which is the expensive part of a small write. If other work happens between the writes, the reader sleeps
  * again before each write. A single response is not delayed.
  */

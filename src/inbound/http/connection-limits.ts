@@ -51,7 +51,7 @@ export type ExceededLimit = 'limits.connections' | 'limits.connectionsPerAddress
 /** The number of idle connections that are examined to find one without a begun request. */
 const LOOK = 32;
 
-/** The open connections, within their limits, and the idle ones in the order in which they became idle. */
+/** The open connections, within their limits, and the idle connections in the order in which they became idle. */
 export class Connections {
   private readonly all = new Set<Connection>();
   private readonly resting = new Set<Connection>();
@@ -61,7 +61,7 @@ export class Connections {
   constructor(
     private readonly limits: ConnectionLimits,
     private readonly proxies: TrustedProxies,
-    /** Called when a connection was refused, or an idle one was closed in favour of a new one. */
+    /** Called when a connection was refused, or when an idle connection was closed to make room for a new one. */
     private readonly limitExceeded: (limit: ExceededLimit, peer: string) => void,
   ) {
     this.addresses = new Addresses(limits.connectionsPerAddress);

@@ -26,7 +26,7 @@ export interface ConnectionOwner {
   handle(req: InboundRequest, res: InboundResponse): void;
   /** Responds to a request that cannot be served, or to invalid bytes. */
   refuse(req: InboundRequest, res: InboundResponse, error: unknown): void;
-  /** Called when an exchange begins on a connection, or when the last one ends. */
+  /** Called when an exchange begins on a connection, or when the last exchange ends. */
   busy(connection: Connection): void;
   idle(connection: Connection): void;
 }
@@ -232,7 +232,7 @@ export class Connection implements RequestSource {
 
   /**
    * Ends an idle HTTP/1.1 connection. An HTTP/2 connection ends after its open requests; the client learns which of its
-   * requests are served, so that it can repeat later ones on another connection.
+   * requests are served, so that it can repeat later requests on another connection.
    */
   closeIfIdle(): void {
     if (this.session) this.session.close();

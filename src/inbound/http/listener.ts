@@ -198,7 +198,7 @@ export class Listener implements ConnectionOwner {
     if (!connection) return undefined;
     this.handshakes.delete(numbersOf(socket));
     const certificate = socket.getPeerX509Certificate?.();
-    // Even if certificates are optional, an invalid one is refused.
+    // Even if certificates are optional, an invalid certificate is refused.
     if (certificate && !socket.authorized) {
       const reason = socket.authorizationError?.toString();
       this.throttledLog.warn('certificate', { reason, peer: connection.peer }, CERTIFICATE);

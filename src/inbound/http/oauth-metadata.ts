@@ -26,7 +26,7 @@ const ENDPOINTS: readonly string[] = [
 
 export interface OAuthMetadataOptions {
   readonly resources: ProtectedResources;
-  /** The RFC 8414 document of the authorization server; undefined if this gateway does not publish one. */
+  /** The RFC 8414 document of the authorization server; undefined if this gateway publishes no such document. */
   readonly authorizationServer?: (() => Promise<object>) | undefined;
 }
 

@@ -20,8 +20,8 @@ export interface WatchedExchange {
 }
 
 /**
- * The place of an exchange in the list of open ones. The list is linked through its members: a `Map` with a new object
- * for each request, removed a millisecond later, cost a tenth of the CPU of a small call.
+ * The place of an exchange in the list of open exchanges. The list is linked through its members: a `Map` with a new
+ * object for each request, removed a millisecond later, cost a tenth of the CPU of a small call.
  */
 export class OpenExchange {
   previous: OpenExchange | undefined;

@@ -61,7 +61,7 @@ export class InboundRequest implements AuthenticationRequest {
     return typeof value === 'string' ? value : undefined;
   }
 
-  /** The id of this request in logs and errors: from the client or a proxy, or a new one. */
+  /** The id of this request in logs and errors: the id that the client or a proxy sent, or a new id. */
   get id(): string {
     this.ownId ??= requestIdFrom(this.header('x-request-id'));
     return this.ownId;

@@ -39,7 +39,7 @@ export interface EarlyResponse {
 
 /** Bodies up to this size are written together with the head. */
 const ONE_PIECE = 16 * 1024;
-/** The parts of an event up to this size are joined instead of being written one by one. */
+/** The parts of an event up to this size are joined, and not written one by one. */
 const JOIN = 64 * 1024;
 /** Statuses whose responses have no body. */
 const NO_BODY: ReadonlySet<number> = new Set([204, 304]);
@@ -50,9 +50,9 @@ export class InboundResponse implements Pending {
   begun = false;
   /** No more parts will be added. */
   ended = false;
-  /** The response has ended: all of it was handed to the system, or the client is gone. */
+  /** Whether the response has ended: all of it was given to the operating system, or the client is gone. */
   closed = false;
-  /** All of it was handed to the system. */
+  /** Whether all of the response was given to the operating system. */
   finished = false;
   /** A body that waits for the end of the turn, and its encoding. */
   private text = '';

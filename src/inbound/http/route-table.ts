@@ -89,7 +89,7 @@ export class RouteTable {
     return this.nothing;
   }
 
-  /** The resolved parameters of a match. Throws or rejects if one of them is unknown. */
+  /** The resolved parameters of a match. Throws or rejects if a parameter is unknown. */
   resolve({ params }: Match, path: string, principal: Principal): Params | Promise<Params> {
     const { parameters } = this.options;
     if (params === NO_PARAMS || !parameters) return params;
@@ -135,8 +135,8 @@ interface Edge {
 }
 
 /**
- * A tree of path segments. A literal has priority over a parameter, a parameter with an ending over one without, and
- * both over a parameter for all remaining segments.
+ * A tree of path segments. A literal has priority over a parameter, a parameter with an ending over a parameter without
+ * an ending, and both over a parameter for all remaining segments.
  */
 class Node {
   resource: Resource | undefined;

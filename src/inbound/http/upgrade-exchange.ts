@@ -25,7 +25,7 @@ export interface UpgradingConnection extends RequestSource {
 
 /**
  * A request for another protocol and its response. `node:http` has detached its parser from the connection, so the
- * response is the last one on this connection. If the route takes the connection over, there is no response.
+ * response is the last on this connection. If the route takes the connection over, there is no response.
  */
 export class UpgradeExchange implements ResponseChannel, EarlyResponse, Upgrade {
   readonly http2 = false;

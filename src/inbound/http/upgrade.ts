@@ -8,7 +8,7 @@ export interface TakenConnection {
   readonly socket: Socket;
   /** Bytes that arrived after the head of the request. */
   readonly head: Buffer;
-  /** Limits the bytes that wait for clients, together with those of responses. */
+  /** Limits the bytes that wait for clients, together with the waiting bytes of responses. */
   readonly unread: UnreadBytes;
 }
 

@@ -30,7 +30,7 @@ export interface DuplexClientOptions {
   readonly address?: string | undefined;
   /** Sends one message to the client. */
   write(message: readonly Buffer[]): void;
-  /** The client's session has ended, for example because a newer one replaced it. */
+  /** The client's session has ended, for example because a newer session replaced it. */
   ended?(): void;
   readonly refused?: Refused | undefined;
   /** Called on failures inside the gateway. */
@@ -265,7 +265,7 @@ export class DuplexClient {
     this.stop(STOPPING);
   }
 
-  /** The connection is closed: nobody waits for the running calls any more. */
+  /** The connection is closed, so nobody waits for the running calls. */
   close(): void {
     this.gone = true;
     this.stop('The connection was closed');

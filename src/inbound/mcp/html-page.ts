@@ -16,7 +16,7 @@ export interface Page {
   readonly server: string | undefined;
   /** Whether `server` is a configured view. */
   readonly isView?: boolean;
-  /** The path prefix of the gateway, if a proxy serves it below one. */
+  /** The path prefix of the gateway, if a proxy serves the gateway below a prefix. */
   readonly root: string;
   readonly endpoints: readonly { readonly label: string; readonly address: string }[];
   readonly upstreams: readonly UpstreamState[];

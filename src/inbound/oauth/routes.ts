@@ -159,9 +159,9 @@ export class OAuthRoutes {
   }
 
   /**
-   * Runs a change of a client (S24). Refused requests of a client, which may be anybody, are recorded only as intents
-   * with `audit.onFailure: closed`. The id of a client is recorded once the provider has found the client: until then
-   * it is a text of a stranger. `revoking` is the id in a request whose answer names no client.
+   * Runs a change of a client (S24). Anybody may send such a request, so a refused request is not recorded, except as
+   * an intent with `audit.onFailure: closed`. The id of a client is recorded once the provider has found the client:
+   * until then it is a text of a stranger. `revoking` is the id in a request whose answer names no client.
    */
   private async changing(
     { req }: RequestContext,

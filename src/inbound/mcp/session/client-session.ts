@@ -88,7 +88,7 @@ export interface SessionSetup {
    * routed.
    */
   readonly questionPrefix: string;
-  /** Passes a message on to the other replicas, one of which may know its request. */
+  /** Passes a message on to the other replicas, because one of them may know the request of the message. */
   elsewhere?(message: RpcResponse | RpcNotification): Promise<void>;
   /** How long a user may take to answer, in milliseconds. */
   readonly answerTime: number;

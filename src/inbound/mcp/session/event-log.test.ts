@@ -203,7 +203,7 @@ describe('a stream of another replica', () => {
 });
 
 describe('the kept bytes of a message that is a slice of a larger text', () => {
-  /** A body with many bytes around its result, and the message created from it. */
+  /** A body with many bytes around its result, and the message that is created from the body. */
   const cut = (size: number, body: number): Buffer[] => {
     const result = Buffer.allocUnsafeSlow(body).fill('r').subarray(0, size);
     return [...text('{"result":'), result, ...text('}')];

@@ -109,7 +109,7 @@ export class LoggedStream implements Resumable {
       return;
     }
     // Every event that a client has seen must be known to all replicas, because the client may reconnect to another
-    // one. The copy gets the event at once, because the copy limits the waiting events.
+    // replica. The copy gets the event at once, because the copy limits the waiting events.
     const shared = copy.append(Buffer.concat(data).toString('utf8'));
     this.inTurn(async () => {
       if (await shared) this.add(data);
@@ -286,7 +286,9 @@ export class EventLog implements StreamHost {
     return stream;
   }
 
-  /** A reply sent whole over `connection`. It is not shared: other replicas ask this one for it. */
+  /**
+   * A reply that was sent whole over `connection`. The reply is not shared; other replicas ask this replica for it.
+   */
   whole(message: readonly Buffer[], connection?: object, request?: Id): WholeReply {
     const size = lengthOf(message);
     const reply = new WholeReply(this, this.name('s', request), lasting(message, size), size, this.until(), connection);

@@ -88,7 +88,7 @@ export class FinishedReplies {
     reply.owner.forget(reply);
   }
 
-  /** Drops expired replies even if no new ones are added. */
+  /** Drops expired replies even if no new replies are added. */
   private watch(): void {
     if (this.timer) return;
     const [oldest] = this.replies;

@@ -15,8 +15,9 @@ export interface Evictable {
 }
 
 /**
- * The session to evict for a new session of `principal`: the longest idle one, of the caller's own if the caller has
- * too many, otherwise of all. Undefined below the limits; throws if every candidate is in use.
+ * The session to evict for a new session of `principal`. If the caller has too many sessions, this is the longest idle
+ * session of the caller, otherwise the longest idle session of all. Undefined below the limits. Throws if every
+ * candidate is in use.
  */
 export function sessionToEvict<S extends Evictable>(
   sessions: Iterable<S>,

@@ -13,7 +13,7 @@ const CURSOR_TTL = 60 * 60 * 1000;
 /** The list that a cursor belongs to, stored in the cursor: cursors of other lists are sealed for the same purpose. */
 const LIST = 'tasks/list';
 
-/** The tasks of one client whose revision has tasks of its own, in the form of that revision. */
+/** The tasks of a client whose revision has its own form of tasks, written in that form. */
 export class SessionTasks {
   constructor(
     private readonly tasks: HostedTasks,
@@ -70,7 +70,7 @@ export class SessionTasks {
     return experimentalTask(await this.tasks.cancel(this.principal, taskId));
   }
 
-  /** Waits for the end of the task, and asks the client the task's questions meanwhile (TSKL-05, TSKL-07). */
+  /** Waits for the end of the task. While the task runs, asks the client the task's questions (TSKL-05, TSKL-07). */
   async result(
     taskId: string,
     ask: (question: InputRequest) => Promise<JsonObject>,

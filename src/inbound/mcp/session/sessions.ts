@@ -40,7 +40,7 @@ export interface SessionsOptions {
   readonly records?: SessionRecords;
   /** Whether callers are identified. */
   readonly identified: boolean;
-  /** Refuses an unknown revision instead of negotiating another one (C-02). */
+  /** Whether an unknown revision is refused instead of negotiated (C-02). */
   readonly strictVersions: boolean;
   readonly refused?: Refused | undefined;
   /** The roots of a client changed. */
@@ -241,7 +241,7 @@ export class Sessions<C extends Carrier> {
   }
 
   /**
-   * Ends the longest idle session if a new one would exceed the limit. The place counts as taken until the returned
+   * Ends the longest idle session if a new session would exceed the limit. The new session counts until the returned
    * function is called.
    */
   private async makeRoom(principal: Principal): Promise<() => void> {
@@ -362,7 +362,7 @@ export class Sessions<C extends Carrier> {
       if (viewOf(record).key !== view.key) return undefined;
       const room = await this.makeRoom(principal);
       room();
-      // Of two concurrent requests, the first may have created the entry meanwhile.
+      // Of two concurrent requests, the other may have created the entry in the meantime.
       const entry = this.entries.get(key) ?? this.begin(record, principal, view, revision, carrierFor);
       void entry.session.restore(record.progress);
       return entry;

@@ -12,13 +12,15 @@ export const CLOSE = { goingAway: 1001, policy: 1008, tryAgainLater: 1013 } as c
 const MOST_UNREAD = 1024 * 1024;
 /** While more bytes wait for the client, its messages are not read. */
 const PAUSE_ABOVE = 256 * 1024;
-/** Milliseconds after which the messages of a paused client are read again if it has read meanwhile. */
+/**
+ * Milliseconds between two checks whether a paused client has read its answers, so that its messages are read again.
+ */
 const RESUME_EVERY = 50;
 /** Milliseconds for a client to answer a close, before its connection is cut. */
 const CLOSE_TIME = 2_000;
 
 export interface WebSocketConnectionOptions extends Omit<DuplexClientOptions, 'write' | 'ended'> {
-  /** Milliseconds between two pings. A client that has not answered the previous one is disconnected. */
+  /** Milliseconds between two pings. A client that has not answered the previous ping is disconnected. */
   readonly ping: number;
   readonly unread: UnreadBytes;
   /** The caller of the next message, whose credential may have been revoked since the connection was opened. */
@@ -35,7 +37,7 @@ export class WebSocketConnection implements ResponseReader {
   private readonly pinging: NodeJS.Timeout;
   private resuming: NodeJS.Timeout | undefined;
   private answered = true;
-  /** Messages that arrived while the caller of an earlier one is authenticated. */
+  /** Messages that arrived while the caller of an earlier message is authenticated. */
   private readonly waiting: Buffer[] = [];
   private authenticating = false;
   private leaving = false;
@@ -117,7 +119,7 @@ export class WebSocketConnection implements ResponseReader {
     else this.message(data);
   }
 
-  /** Handles messages in their order, although the authentication of one may have to wait for the database. */
+  /** Handles messages in their order, even if the authentication of a message has to wait for the database. */
   private message(data: Buffer): void {
     void this.client
       .receive(data, () => this.principal())
