@@ -143,7 +143,7 @@ export class RegistrationWrites {
     }
     throw new ProtocolError(
       'precondition_failed',
-      `Others change the ${kind} ${JSON.stringify(name)} at the same time`,
+      `Other requests change the ${kind} ${JSON.stringify(name)} at the same time; try again`,
     );
   }
 

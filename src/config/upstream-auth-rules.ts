@@ -64,7 +64,7 @@ export function checkUpstreamAuth(upstream: Upstream, key: string, reading: Upst
   }
   const client = join(within, 'clientCredentials');
   if (auth.apiKey !== undefined && written(client))
-    error(client, 'conflicts with apiKey', 'remove one of them: all callers would use both');
+    error(client, 'conflicts with apiKey', 'remove one of them, because both are for all callers');
   for (const part of ['header', 'prefix'] as const) {
     if (auth[part] === undefined || auth.apiKey !== undefined) continue;
     error(join(within, part), 'needs apiKey', 'add apiKey, or remove it', 'required');

@@ -43,7 +43,7 @@ export const AUDIT_VERIFY: Command = {
     'Reads every record and checks the hashes that chain them and the signatures on the ends of the chains. The exit\n' +
     'code is 1 if a record was changed, moved, inserted, or removed before its retention ended; the first such record\n' +
     'is named. The keys of state.keys are needed. The gateway may run meanwhile. The output of --json contains the\n' +
-    'heads of all chains: keep it outside of the database, and --against shows later that they are still there.',
+    'heads of all chains. Keep it outside of the database: --against checks later that these records still exist.',
   flags: [
     CONFIG,
     {

@@ -56,7 +56,8 @@ const isReport = (value: unknown): value is Partial<ReloadReport> =>
   typeof value === 'object' && value !== null && Array.isArray((value as Partial<ReloadReport>).problems);
 
 function reportOf(answer: unknown): ReloadReport {
-  if (!isReport(answer)) throw new Error('the gateway cannot compare its configuration; update it, or name a FILE');
+  if (!isReport(answer))
+    throw new Error('the gateway is too old to compare its configuration; update the gateway, or name a FILE');
   return { outcome: 'preview', changes: [], restart: [], ...answer, problems: answer.problems ?? [] };
 }
 

@@ -96,7 +96,7 @@ export const ROUTING_STATS: Command = {
   name: 'routing stats',
   summary: 'Show what search has learned from calls.',
   details:
-    'Shows the outcomes that search learned from, the weights that a replay of the last ones chose, and how the tools\n' +
+    'Shows the outcomes that search learned from, the weights that a replay of the last outcomes chose, and how the tools\n' +
     'that were called ranked with and without learning at this replica. Needs the token of an administrator.',
   flags: GATEWAY_FLAGS,
   examples: ['parley routing stats', 'parley routing stats --json'],
@@ -113,10 +113,13 @@ function statsText({ mode, outcomes, callers, loudCallers, weights, tools, repli
     ['learning', mode],
     [
       'outcomes',
-      `${outcomes} of ${callers} callers${loudCallers > 0 ? `, ${loudCallers} of them with so many that no other caller learns from them` : ''}`,
+      `${outcomes} of ${callers} callers${loudCallers > 0 ? `, and the outcomes of ${loudCallers} callers count only for themselves because they are so many` : ''}`,
     ],
     ['weights', `terms ${weights.terms}, votes ${weights.votes}`],
-    ['searches', `${replica.searches} at this replica, ${replica.changed} with another first five by learning`],
+    [
+      'searches',
+      `${replica.searches} at this replica, ${replica.changed} with other first five tools because of learning`,
+    ],
     ['called tools', `${replica.outcomes}, mean reciprocal rank ${replica.plain} by words, ${replica.learned} learned`],
   ];
   const most = tools.slice(0, 20).map(({ server, name, outcomes: count }): [string, string] => {

@@ -58,7 +58,7 @@ function replicaRows(replicas: unknown, style: Style): [string, string][] {
   return rows.map(({ position, url, status, calls, failures, expected, breaker, differs }) => {
     const state = String(status ?? 'unknown');
     const worth = typeof expected === 'number' ? `  worth ${expected.toFixed(2)}` : '';
-    const pause = breaker === undefined ? '' : '  no calls for a while';
+    const pause = breaker === undefined ? '' : '  no calls until the next trial';
     const other = typeof differs === 'string' ? `  tools differ: ${firstLine(differs)}` : '';
     return [
       `  ${String(position)}`,

@@ -86,7 +86,7 @@ export class ForwardedHeaders implements CredentialSource {
     if (known.values.size >= MOST_SETS)
       throw new ProtocolError(
         'rate_limited',
-        `The caller sent more than ${MOST_SETS} different values of headers that are sent on; try again later`,
+        `The caller sent more than ${MOST_SETS} different sets of values in the headers that the gateway sends on; try again later`,
         {
           outcome: 'not_executed',
           headers: { 'Retry-After': String(Math.ceil((known.since + WINDOW_MS - now) / 1000)) },

@@ -57,7 +57,7 @@ export class ApiDocs {
         ...route,
         api,
         path: '/docs/style.css',
-        description: 'The style sheet of that page',
+        description: 'The style sheet of the page with all routes',
         handle: (context) => this.send(context, 'text/css; charset=utf-8', STYLE),
       },
     ];

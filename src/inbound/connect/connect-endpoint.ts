@@ -70,14 +70,14 @@ export class ConnectEndpoint {
         ...route,
         method: 'GET',
         path,
-        description: `Sign in at one ${kind}: asks the user`,
+        description: `Sign-in at one ${kind}: asks the user`,
         handle: (context) => this.page(context, kind, (upstream, link) => this.ask(context, upstream, link)),
       },
       {
         ...route,
         method: 'POST',
         path,
-        description: `Sign in at one ${kind}: begins after the user agreed`,
+        description: `Sign-in at one ${kind}: begins after the user has agreed`,
         handle: (context) => this.agreed(context, kind),
       },
     ];
@@ -200,7 +200,7 @@ export class ConnectEndpoint {
     const proof = await this.proofOf(context, link);
     if (proof === 'other') return this.refuse(context, link);
     if (proof === 'absent') {
-      // The user has signed out at the gateway since the page was shown.
+      // The user has signed out at the gateway after the page was shown.
       if (link.code === undefined) return this.ask(context, upstream, link);
       const tries = await this.options.count(`connect-code:${digest(form.get('link') ?? '')}`, LINK_TTL);
       if (tries > MOST_CODES) throw BAD_LINK;

@@ -345,7 +345,8 @@ const UNREAD = {
   stall: 'disconnected clients that stopped reading',
 };
 const LIMIT_MESSAGES: Readonly<Record<ExceededLimit, string>> = {
-  'limits.connections': 'too many connections: closed the longest idle one, or the new one if none is idle',
+  'limits.connections':
+    'too many connections: closed the connection that was idle for longest, or the new connection if none is idle',
   'limits.connectionsPerAddress':
     'refused a connection: too many connections from its address; if it is the address of a proxy, add it to trustedProxies',
 };

@@ -58,7 +58,7 @@ export class RequestChecks {
       if (!origins.allowsHost(req.header('host')))
         throw new ProtocolError('forbidden', 'The gateway does not serve this Host; add it to "hosts" to allow it');
       if (!origins.allowsOrigin(origin))
-        throw new ProtocolError('forbidden', 'This Origin is not allowed; add it to "origins" if it should be');
+        throw new ProtocolError('forbidden', 'This Origin is not allowed; add it to "origins" to allow it');
       context.headers = [...origins.headersFor(origin), ...context.headers];
       if (req.method === 'OPTIONS') allow(context, match);
       else this.authenticate(context, match);

@@ -59,7 +59,7 @@ export class LiteLlmOAuth {
     if (context.query.has('redirect_uri'))
       throw new ProtocolError(
         'unsupported_operation',
-        'The tokens of a server stay at the gateway, so it sends no code to a redirect_uri; leave it out',
+        'The gateway keeps the tokens of a server and sends no code to a redirect_uri; leave redirect_uri out',
       );
     const { url: location, code } = links.make(url, context.principal, `server:${name}`, undefined);
     const body = { url: location, ...(code !== undefined && { code }) };

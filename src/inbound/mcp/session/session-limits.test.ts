@@ -17,7 +17,7 @@ describe('the evicted session', () => {
     expect(sessionToEvict([newer, old, others], 'ada', { perCaller: 2, inAll: 10 })).toBe(old);
   });
 
-  it('is the longest idle one of all if there are too many in total', () => {
+  it('is the longest idle session of all if there are too many in total', () => {
     expect(sessionToEvict([newer, old, others], 'ada', { perCaller: 10, inAll: 3 })).toBe(others);
     expect(sessionToEvict([newer, old, others], 'ada', { perCaller: undefined, inAll: 3 })).toBe(others);
   });

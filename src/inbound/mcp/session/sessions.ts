@@ -250,7 +250,7 @@ export class Sessions<C extends Carrier> {
     this.opening.add(opening);
     const done = (): void => void this.opening.delete(opening);
     if (oldest instanceof Entry) {
-      await this.end(oldest.session, 'The session was replaced by a newer one').catch((error: unknown) => {
+      await this.end(oldest.session, 'The session was replaced by a newer session').catch((error: unknown) => {
         done();
         throw error;
       });
