@@ -56,7 +56,7 @@ export interface A2aRuntimeOptions {
   readonly audit: AuditTrail;
   /** Stores choices among agents with equal skills. */
   readonly choices?: ChoiceLog | undefined;
-  /** Scores of evaluators, for these choices. */
+  /** Scores of evaluators, for choices among agents with equal skills. */
   readonly quality?: QualitySource | undefined;
   /** Whether callers, and not only operators, see the details of failures. */
   readonly explains: boolean;

@@ -103,7 +103,7 @@ class StoredAuditTrail implements AuditTrail {
     private readonly audit: Audit,
     readonly closed: boolean,
     log: Log,
-    /** Gets every record. Never throws. */
+    /** Receives every record. Must not throw. */
     private readonly observe?: (record: AuditRecord) => void,
   ) {
     this.losses = new ThrottledLog(log);

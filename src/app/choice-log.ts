@@ -73,7 +73,7 @@ export interface PoolReplay {
   readonly policies: readonly PolicyEstimate[];
 }
 
-/** Judges policies by the stored choices of all pools, or of one. */
+/** Judges policies by the stored choices of all pools, or of one pool. */
 export function replayStored(config: Config, only?: string): Promise<PoolReplay[]> {
   return withCommandStorage(config, async ({ state: { replicaChoices } }) => {
     const pools = (await replicaChoices.pools()).map(({ pool }) => pool);

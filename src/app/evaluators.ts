@@ -33,7 +33,7 @@ const SCHEMA_MODULE = new URL('../interceptors/result-schema.js', import.meta.ur
 export interface EvaluatorsOptions {
   readonly config: Pick<Config, 'evaluators' | 'timeouts'>;
   readonly state: Pick<State, 'scores'>;
-  /** Takes the spans of evaluations; undefined without traces. */
+  /** Receives the spans of evaluations; undefined without traces. */
   readonly tracing: Tracing | undefined;
   readonly log: Log;
 }

@@ -9,7 +9,7 @@ const BATCH = 200;
 
 /**
  * Removes everything that is stored for a caller: its accounts at servers and agents, its tasks and its sessions.
- * Otherwise another person who gets the same name later would get them.
+ * Otherwise a later person of the same name could use them.
  */
 export async function forgetCaller({ state, audit, by }: CommandStorage, caller: string): Promise<void> {
   for (const row of await state.vault.list({ caller }))

@@ -48,7 +48,7 @@ export interface PipelineOptions {
   readonly calls: CallLog | undefined;
   /** Observers of every call besides the log: metrics, live tail. */
   readonly observers: readonly (CallObserver | undefined)[];
-  /** Takes the spans of calls; undefined without traces. */
+  /** Receives the spans of calls; undefined without traces. */
   readonly tracing: Tracing | undefined;
   readonly plugins: Pick<Plugins, 'all' | 'accountOf'>;
   /** Additional interceptors around every call. */

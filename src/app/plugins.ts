@@ -94,7 +94,7 @@ export class Plugins {
     return this.all.flatMap(({ plugin }) => plugin.resourceScheme ?? []);
   }
 
-  /** Takes the records of the audit trail; undefined if no plugin wants them. */
+  /** Receives the records of the audit trail; undefined if no plugin wants them. */
   get auditing(): ((record: AuditRecord) => void) | undefined {
     const wanting = this.all.filter(({ hooks }) => hooks.has('onAudit'));
     if (wanting.length === 0) return undefined;
@@ -156,7 +156,7 @@ async function setUp({ name, plugin }: ActivePlugin, { options }: PluginConfig, 
   if (!(await within(done, SETUP_TIME))) throw new PluginLoadError(`the setup of plugin "${name}" takes too long`);
 }
 
-/** The longest message of a plugin in the log. */
+/** Maximum length of a plugin's message in the log. */
 const MOST_MESSAGE = 1_000;
 
 function logOf(plugin: string, log: Log): PluginContext['log'] {

@@ -19,11 +19,11 @@ export interface RecordedCall {
 
 export interface ReplayOptions {
   readonly client: Pick<GatewayClient, 'tools' | 'call'>;
-  /** Also sends calls of tools that do not declare to be read-only. */
+  /** Whether to send also calls of tools that do not declare to be read-only. */
   readonly active: boolean;
   /** JSON pointers of values that may differ; `*` matches any characters. */
   readonly ignore: readonly string[];
-  /** Milliseconds without any message of the tool. */
+  /** Time limit for a call without any message of the tool, in milliseconds. */
   readonly timeout: number;
 }
 
@@ -82,7 +82,7 @@ export async function* replay(
   }
 }
 
-/** The tool of the server with the name of the recording; an endpoint of several servers adds a prefix. */
+/** The tool with the recorded name. An endpoint of several servers adds a prefix to the name. */
 function toolNamed(tools: readonly ClientTool[], { tool, server }: RecordedCall): ClientTool | undefined {
   const names = [tool, `${String(server)}__${String(tool)}`];
   return tools.find(({ name }) => name === names[0]) ?? tools.find(({ name }) => name === names[1]);

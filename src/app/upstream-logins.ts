@@ -69,7 +69,8 @@ export class UpstreamLoginRuntime {
       audit: options.audit,
       changed: (upstream, owner) => {
         changed(upstream, owner);
-        // Clients at other replicas have lists from before the sign-in. They see the change later if this fails.
+        // Clients at other replicas have lists from before the sign-in. If the message to these replicas fails, the
+        // clients see the change later.
         cluster.tell(CHANGED, { upstream, owner }).catch((error: unknown) => {
           log.warn({ err: error, upstream }, 'could not notify other replicas of a sign-in');
         });

@@ -23,7 +23,7 @@ export interface RegistryServiceOptions {
   readonly agents: Registrations<'agent'>;
   /** The version of settings of the configuration file. */
   fingerprint(settings: object): string;
-  /** Takes the spans of registrations; undefined without traces. */
+  /** Receives the spans of registrations; undefined without traces. */
   readonly tracing: Tracing | undefined;
   /** Examines settings before they are stored; throws to refuse them. */
   examine?(kind: UpstreamKind, name: string, settings: object, before: object | undefined): Promise<void>;
@@ -233,7 +233,7 @@ function bounded(value: object | undefined, most: number, what: string): void {
     throw new ProtocolError('body_too_large', `${what} exceed ${most} bytes`);
 }
 
-/** Every problem as data, so that a form can show each at its field. */
+/** An error that contains every problem as data, so that a form can show each problem at its field. */
 export function invalid(problems: readonly Problem[]): ProtocolError {
   const errors = problems.filter(({ severity }) => severity === 'error');
   const listed = errors.map(({ key, code, message, fix }) => ({ key, code, message, fix }));

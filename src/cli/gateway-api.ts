@@ -21,7 +21,7 @@ export const TOKEN_FLAG: Flag = {
   description: 'The variable that holds the token. Default: PARLEY_TOKEN, then a token of the configuration.',
 };
 
-/** Time for an answer of the gateway, in milliseconds. */
+/** Time limit for an answer of the gateway, in milliseconds. */
 const TIMEOUT = 15_000;
 const LARGEST_ANSWER = 64 * 2 ** 20;
 
@@ -66,7 +66,7 @@ function isGatewayOf({ publicUrl, listen, tls }: Config, { origin, protocol, hos
   return isLoopback(listen.host) && chosen.protocol === protocol && chosen.hostname === hostname;
 }
 
-/** An operator's token comes first: it may see everything. */
+/** The token of an administrator comes first, because it may see everything. */
 function tokenOf({ auth }: Config): string | undefined {
   return (auth.tokens.find(({ admin }) => admin) ?? auth.tokens[0])?.token;
 }

@@ -18,7 +18,7 @@ export interface ImportReport {
   readonly entries: readonly (MergedEntry | { readonly entry: ImportedEntry; readonly refused: string })[];
 }
 
-/** The report for a person: each entry, then each of its fields that is not taken over exactly, then a count. */
+/** The report for a person: each entry with the fields that are not taken over exactly, and at the end a count. */
 export function reportText(reports: readonly ImportReport[], moved: readonly MovedSecret[], style: Style): string {
   const parts = reports.map(({ file, entries, notes }) =>
     [

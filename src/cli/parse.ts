@@ -111,7 +111,7 @@ function flagValue(flag: Flag, option: OptionToken, command: Command | undefined
     return true;
   }
   const missing = option.value === undefined || option.value === '';
-  // The parser takes the next word as the value; an option cannot be a value.
+  // The parser takes the next word as the value, whatever it is. A next word that is an option is refused.
   if (missing || (option.inlineValue !== true && option.value?.startsWith('-'))) {
     throw new UsageError(`${option.rawName} needs a value: ${option.rawName} ${flag.value}`, command);
   }

@@ -1,7 +1,7 @@
 import { createInterface } from 'node:readline';
 import { Writable } from 'node:stream';
 
-/** Longer input is not a password. */
+/** Limit on the length of the input; no password is longer. */
 const LONGEST = 4_096;
 
 export interface PasswordSource {

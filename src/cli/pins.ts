@@ -83,7 +83,7 @@ function linesOf(definition: string): string[] {
 
 type Line = readonly [sign: ' ' | '-' | '+', text: string];
 
-/** Unchanged lines around a change. */
+/** Number of unchanged lines that are shown around a change. */
 const AROUND = 3;
 /** Longer texts are shown as a removal and an addition, because the comparison takes quadratic time. */
 const MOST_LINES = 2_000;

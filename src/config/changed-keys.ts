@@ -10,7 +10,9 @@ export function needsRestart(key: string): boolean {
   return !RELOADED.test(key);
 }
 
-/** The keys whose values differ between two configurations. It returns no values, because they may be secret. */
+/**
+ * The keys whose values differ between two configurations. The values are not returned, because they may be secret.
+ */
 export function changedKeys(before: Config, after: Config): string[] {
   return changedPaths(before, after).map((path) => path.join('.'));
 }

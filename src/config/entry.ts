@@ -13,7 +13,10 @@ import { type EntrySection, visit } from './written.js';
 export interface EntryOptions {
   /** The configuration that the entry is added to: its global keys apply, and its names are taken. */
   readonly config: Config;
-  /** For `${NAME}` in the entry; undefined refuses it. Variables that set keys (`PARLEY_*`) have no effect here. */
+  /**
+   * The variables for `${NAME}` in the entry; if undefined, `${NAME}` is refused. Variables that set keys (`PARLEY_*`)
+   * have no effect here.
+   */
   readonly env: Environment | undefined;
   readonly cwd?: string;
 }

@@ -1,6 +1,6 @@
 import { hideTokens } from '../identity/mask-secrets.js';
 
-/** Unchanged lines around each change. */
+/** Number of unchanged lines that are shown around each change. */
 const CONTEXT = 2;
 /**
  * Maximum size of the table of the comparison, because a larger table takes too much memory. If a comparison needs a

@@ -11,7 +11,9 @@ export interface Reading {
   readonly origins: Map<string, Origin>;
 }
 
-/** Validates and converts the parsed file. It reports every problem; the value is usable only without errors. */
+/**
+ * Validates and converts the parsed file. Every problem is reported. If there is an error, the value must not be used.
+ */
 export function readField(field: Field, raw: Raw | undefined, key: string, reading: Reading): unknown {
   if (raw !== undefined) reading.origins.set(key, raw.origin);
   // A key without a value (`hosts:`) counts as missing.

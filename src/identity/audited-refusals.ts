@@ -50,7 +50,7 @@ export class AuditedRefusals implements Refusals {
     });
   }
 
-  /** Records a refused authentication, or counts it if its address has too many. */
+  /** Records a refused authentication. If its address has too many refusals, the refusal is only counted. */
   add(refused: Omit<AuthenticationRecord, 'kind' | 'outcome' | 'suppressed'>): void {
     const from = this.address(refused.address ?? '');
     if (!from.bucket.take(1) || !this.all.take(1)) {

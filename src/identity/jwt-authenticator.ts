@@ -15,7 +15,7 @@ import { type KeyResolver, KeysUnavailable } from './key-sets.js';
 import { lackingScopes, type ScopeRules } from './scopes.js';
 
 export interface JwtAuthenticatorOptions {
-  /** Compared with `iss` as plain text. */
+  /** The issuer, which is compared with `iss` as plain text. */
   readonly issuer: string;
   /**
    * Whether a token for this audience may be used for requests to this path (RFC 8707): our canonical resource URLs. An
@@ -37,16 +37,19 @@ export interface JwtAuthenticatorOptions {
   readonly now?: () => number;
 }
 
-/** RFC 9068 access tokens, and JWTs of issuers that set no other type. ID tokens of some issuers have other types. */
+/**
+ * Accepted types: access tokens of RFC 9068, and JWTs of issuers that set only the type `jwt` or no type. ID tokens of
+ * some issuers have other types, and are refused.
+ */
 const TYPES: ReadonlySet<string | undefined> = new Set([undefined, 'jwt', 'at+jwt', 'application/at+jwt']);
 /** Differences between the clocks of the issuer and the gateway that are tolerated, in seconds. */
 const SKEW = 60;
 /** A verified token is verified again after this time at most, in milliseconds. */
 const CACHED_FOR = 60_000;
 const MOST_CACHED = 10_000;
-/** Longer tokens are not decoded. */
+/** Maximum length of a token. Longer tokens are not decoded. */
 const LONGEST = 16_384;
-/** Verifications under way: a flood of forged tokens must not fill the memory. */
+/** Limit on concurrent verifications, so that a flood of forged tokens does not fill the memory. */
 const MOST_PENDING = 1_000;
 
 const COMPACT = /^[\w-]+\.[\w-]+\.[\w-]+$/;

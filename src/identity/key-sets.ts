@@ -55,7 +55,7 @@ export function keysIn({ keys }: JSONWebKeySet): KeyResolver {
 export interface RemoteKeysOptions {
   /** Fetches the key set. Limits its own time and size. */
   readonly fetch: () => Promise<JSONWebKeySet>;
-  /** Milliseconds, monotonic. */
+  /** A monotonic clock, in milliseconds. */
   readonly now?: () => number;
   /** Called when the keys cannot be fetched. */
   readonly failed?: (error: unknown) => void;
@@ -98,7 +98,10 @@ export class RemoteKeys {
     return keys.resolve;
   }
 
-  /** Fetches the keys unless that happened shortly before. One fetch serves all who wait for it. Never rejects. */
+  /**
+   * Fetches the keys, unless they were fetched shortly before. One fetch serves all callers that wait for it. Never
+   * rejects.
+   */
   private refresh(): Promise<void> {
     if (this.fetching) return this.fetching;
     const pause = this.keys ? FETCH_EVERY : RETRY_EVERY;

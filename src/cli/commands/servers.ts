@@ -67,7 +67,7 @@ function replicaRows(replicas: unknown, style: Style): [string, string][] {
   });
 }
 
-/** A gateway without the management API names its servers in its health, to callers that it knows. */
+/** A gateway without the management API names its servers in the answer of /health, to callers that it knows. */
 async function fromHealth(address: Parameters<typeof requestJson>[0]): Promise<Record<string, unknown>[]> {
   const { servers: states } = (await requestJson(address, '/health')) as { servers?: Record<string, string> };
   if (states === undefined)

@@ -2,11 +2,13 @@ import type { Bus } from '../../state/index.js';
 
 const WINDOW = 15 * 60_000;
 
-/** Attempts of one address for any users. The limit is higher, because an office may share an address. */
+/**
+ * Maximum number of attempts of one address for all users together. It is high, because an office may share an address.
+ */
 const PER_ADDRESS = 100;
-/** Attempts of one address, or of one known browser, for one user. */
+/** Maximum number of attempts of one address, or of one known browser, for one user. */
 const PER_PAIR = 10;
-/** Attempts of all addresses for one user, after which an unknown browser has fewer attempts. */
+/** Number of attempts of all addresses for one user, after which an unknown browser has fewer attempts. */
 const PER_ACCOUNT = 50;
 const PER_PAIR_UNDER_ATTACK = 3;
 
@@ -45,7 +47,7 @@ export class LoginLimits {
   }
 }
 
-/** The counters of an attempt. A known browser has only its own. */
+/** The counters of an attempt. A known browser has only its own counter. */
 function keysOf({ address, account, device }: LoginAttempt): { pair: string; all?: string; user?: string } {
   if (device !== undefined) return { pair: `device ${device} ${account}` };
   const from = addressUnit(address);

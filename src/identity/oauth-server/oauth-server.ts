@@ -47,7 +47,10 @@ export interface AskingClient {
   readonly redirectUri: string;
   /** The host to which the code goes, or the scheme of a native application. */
   readonly redirectHost: string;
-  /** The code goes to a program on the user's machine, where any other program could take its place. */
+  /**
+   * Whether the code goes to a program on the user's machine, where any other program could take the place of this
+   * program.
+   */
   readonly local: boolean;
   /** Whether the client is the gateway itself, for its own pages. */
   readonly own: boolean;
@@ -243,7 +246,7 @@ export class OAuthServer {
     }
   }
 
-  /** RFC 7009 for an access token, which oidc-provider does not store. */
+  /** Revokes an access token (RFC 7009). oidc-provider cannot do this, because it does not store access tokens. */
   async revokeAccessToken({ jti }: JWTPayload): Promise<void> {
     if (jti === undefined) return;
     await this.options.revocations.add(tokenRevocation(jti), REVOCATION_LIFE);

@@ -114,7 +114,7 @@ export class RecordAdapter implements Adapter {
     }
     return {
       ...payload,
-      // The life of a grant is prolonged after its content was written.
+      // The life of a grant can be extended after its content was written, so the end of life in the row counts.
       ...(this.model === 'Grant' && { exp: Math.floor(found.expiresAt / 1_000) }),
       ...(found.consumedAt !== undefined && { consumed: Math.floor(found.consumedAt / 1_000) }),
     };

@@ -66,7 +66,7 @@ export class RevocationList {
     if (this.revoked.size === 0) return false;
     if (this.revoked.has(tokenRevocation(jti)) || this.revoked.has(grantRevocation(grant))) return true;
     const at = this.revoked.get(userRevocation(user));
-    // Tokens have whole seconds. A token of the same second may be older than the revocation.
+    // The time in a token has whole seconds, so a token of the same second may be older than the revocation.
     return at !== undefined && issuedAt <= at;
   }
 

@@ -62,7 +62,7 @@ export class SigningKeys {
 
   constructor(private readonly options: SigningKeysOptions) {}
 
-  /** The keys in use. The same object as long as they do not change. */
+  /** The keys in use. Returns the same object as long as the keys do not change. */
   async current(): Promise<CurrentKeys> {
     const given = this.loaded;
     const known = await given?.catch(() => undefined);

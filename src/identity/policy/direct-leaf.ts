@@ -1,8 +1,8 @@
 /**
  * Evaluates the most common parts of conditions without the interpreter of the library. Such a part compares a
  * variable, or a member of a variable, with a literal, searches in it for a literal, or looks it up in a list. The
- * library evaluates everything else, and also these parts if the types of the values are not the expected ones. So
- * errors and comparisons of other types are the same everywhere.
+ * library evaluates everything else, and also these parts if the types of the values are not the expected ones. Errors,
+ * and comparisons of other types, are therefore the same with and without the interpreter.
  */
 import type { ASTNode } from '@marcbachmann/cel-js';
 import { Failure } from './failure.js';
@@ -165,7 +165,7 @@ interface Path {
   readonly path: readonly string[];
 }
 
-/** The variables whose members a condition may name although nobody knows them in advance. */
+/** The variables whose members are not known in advance, so that a condition may name any member. */
 const OPEN: ReadonlySet<string> = new Set(['args', 'arguments', 'annotations', 'jwt']);
 
 const isOpen = ({ root }: Path): boolean => OPEN.has(root);
@@ -202,7 +202,7 @@ function memberAt(from: unknown, path: readonly string[]): unknown {
   let value = from;
   for (const name of path) {
     if (!isMap(value)) return undefined;
-    // The library throws here. An exception costs as much as hundreds of comparisons.
+    // Returns the failure where the library throws, because an exception costs as much as hundreds of comparisons.
     if (!Object.hasOwn(value, name)) return missing(name);
     value = value[name];
   }

@@ -26,10 +26,10 @@ const targetOf = (definition: JsonObject) =>
 
 describe('a long list with 50 rules', () => {
   test.each([
-    // The interpreter evaluates these.
+    // The interpreter of the library evaluates these conditions.
     ['of the tool', 5_000, (i: number) => `tool.size() > ${100 + i} || tool.lowerAscii() == "x${i}"`],
     ['of the tool and the caller', 5_000, (i: number) => `tool.size() > caller.subject.size() + ${100 + i}`],
-    // The evaluation of these fails for every tool.
+    // The evaluation of these conditions fails for every tool.
     ['that fail', 1_000, (i: number) => `size(annotations.absent${i}) > 5 && tool == "none"`],
   ])('lets other work run in between: rules %s', async (_, count, when) => {
     const settings = { rules: rulesWith(when), mode: 'enforce', proposed: [] } as const;

@@ -162,7 +162,7 @@ const notes = new WeakMap<Rule, { readonly allowed: Note; readonly denied: Note 
 const OPEN_NOTE: Note = { decision: 'allowed' };
 const DEFAULT_NOTE: Note = { decision: 'denied', rule: DEFAULT };
 
-/** The decision as the audit trail names it. An approval replaces it. */
+/** The decision as the audit trail names it. If a person approves the call, `approved` replaces this decision. */
 function noteOf({ rule }: Decision, refused: boolean): Note {
   if (!rule) return refused ? DEFAULT_NOTE : OPEN_NOTE;
   let made = notes.get(rule);

@@ -10,7 +10,9 @@ export interface LoginPlan {
   readonly issuer: string;
   /** The URL that the metadata was found at; the base of the default endpoints. */
   readonly server: string;
-  /** Undefined for a server of the first MCP revision with OAuth, which has default endpoints instead. */
+  /**
+   * The metadata. Undefined for a server of the first MCP revision with OAuth, which has default endpoints instead.
+   */
   readonly metadata: AuthorizationServerMetadata | undefined;
   /** The value of the `resource` parameter, as the upstream wrote it; undefined to send none. */
   readonly resource: string | undefined;

@@ -35,7 +35,7 @@ type Entry = VaultEntry<LoginSecret>;
 
 /** A token is renewed this long before it expires. */
 const MARGIN = 60_000;
-/** Without an entry, the database is asked again after this time. */
+/** If the caller has no entry, the database is asked again after this time. */
 const ABSENT_MS = 400;
 /** Minimum time between two sign-ins in which the same upstream asks for the same additional scopes. */
 const STEP_UP_PAUSE = 10 * 60_000;
@@ -136,7 +136,7 @@ export class LoginSource implements CredentialSource {
     const { vault, log, upstream } = this.options;
     const { accessToken } = entry.secret;
     const newest = await vault.read<LoginSecret>(entry);
-    // Another call was refused at the same time, and its token was renewed.
+    // Another call was refused at the same time, and has already renewed the token.
     if (newest && newest.secret.accessToken !== accessToken && this.isUsable(newest)) return true;
     const plan = await this.options.plan(challenge).catch((problem: Error) => {
       log.warn({ upstream, why: problem.message }, 'cannot find the authorization server of an upstream again');

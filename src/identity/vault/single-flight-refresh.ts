@@ -11,9 +11,9 @@ export class RefreshFailed extends Error {
   constructor(
     /** `needs_reauth` if only the user can help, `failed` if a later attempt may succeed. */
     readonly state: Extract<VaultState, 'needs_reauth' | 'failed'>,
-    /** For people; contains no secret. */
+    /** The reason, for people. It contains no secret. */
     readonly reason: string,
-    /** When the gateway tries again, if it does. */
+    /** When the gateway tries again; undefined if it does not. */
     readonly retryAt?: number,
   ) {
     super(reason);
@@ -122,8 +122,8 @@ export class SingleFlightRefresh {
   }
 
   /**
-   * Whether the lease is still held. A process that was stopped for a while has lost it, and its refresh token may be
-   * spent: many issuers end the sign-in when they see such a token again.
+   * Whether the lease is still held. A process that was suspended for a while has lost the lease, and its refresh token
+   * may be used already: many issuers end the sign-in when they see a used token again.
    */
   private async holds(lease: string): Promise<boolean> {
     const { bus, self } = this.options;

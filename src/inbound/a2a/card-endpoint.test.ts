@@ -52,7 +52,7 @@ async function stand({
   auth?: boolean;
   publicCards?: boolean;
   grpc?: string;
-  /** Behind a trusted proxy; `fixed` if the public URL is configured. */
+  /** Whether the gateway is behind a trusted proxy; `fixed`: the public URL is configured. */
   behind?: 'fixed' | 'free';
 }) {
   let url = '';

@@ -12,7 +12,7 @@ import { filterOf, TAIL_FILTERS } from './tail-endpoint.js';
 
 const PATH = '/api/v1/recording';
 const CONTENTS: readonly string[] = ['arguments', 'results'];
-/** Bytes that may wait for a slow recorder; further calls are dropped and counted. */
+/** Limit on the bytes that wait for a slow recorder. Beyond the limit, calls are dropped and counted. */
 const MOST_WAITING = 1024 * 1024;
 const pattern = (what: string) => ({
   description: `Only calls of this ${what}; * matches any characters.`,
@@ -38,7 +38,7 @@ const API: RouteApi = {
     429: { description: 'Too many recordings are running', schema: PROBLEM },
   },
 };
-/** Larger arguments or results are left out of a recording, in bytes. */
+/** Limit on the bytes of recorded arguments, and of a recorded result. Larger ones are left out. */
 export const MOST_RECORDED = 256 * 1024;
 
 /**

@@ -8,14 +8,14 @@ import { EventResponse, STREAM_AGE } from '../http/stream.js';
 const PATH = '/api/v1/tail';
 export const TAIL_FILTERS: readonly string[] = ['server', 'tool', 'caller', 'outcome'];
 const MOST_PATTERN = 200;
-/** Bytes that may wait for a slow follower; further lines are dropped and counted. */
+/** Limit on the bytes that wait for a slow follower. Beyond the limit, lines are dropped and counted. */
 const MOST_WAITING = 256 * 1024;
 /** Limit on the streams of one caller. */
 const MOST_PER_CALLER = 10;
 
 /**
- * Serves the lines of calls as they end. An administrator sees all calls, or those of its tenant; any other caller its
- * own.
+ * Serves the lines of calls as they end. An administrator sees all calls, or all calls of its tenant. Any other caller
+ * sees its own calls.
  */
 export class TailEndpoint {
   private readonly open = new Map<string, number>();

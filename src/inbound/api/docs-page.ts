@@ -129,7 +129,7 @@ ${
 `;
 }
 
-/** Line by line, because the escape of values replaces line breaks. */
+/** Writes line by line, because escaping a value replaces its line breaks. */
 const linesOf = (value: unknown): Html[] =>
   JSON.stringify(value, null, 2)
     .split('\n')

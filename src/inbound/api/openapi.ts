@@ -105,7 +105,7 @@ function operationOf(route: Described): Record<string, unknown> {
   };
 }
 
-/** Unique: `/message:send` and `/message/send` are two operations. */
+/** The id of an operation. It is unique, although `/message:send` and `/message/send` are similar. */
 const operationIdOf = (method: string, path: string): string => {
   const words = path.split(':').map((part) => part.replace(/[^A-Za-z0-9]+(\w?)/g, (_, next: string) => `_${next}`));
   return `${method.toLowerCase()}${words.join('__')}`;

@@ -59,7 +59,7 @@ const ERRORS = {
 } as const;
 
 const MAX_BODY = 512 * 1024;
-/** Parsing a body with more levels or members blocks the event loop (P6). */
+/** Limits on a body, because parsing a body with more levels or members would block the event loop (P6). */
 const BODY_STRUCTURE = { depth: 64, members: 50_000 } as const;
 const MAX_QUERY = 512;
 

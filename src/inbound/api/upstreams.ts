@@ -181,7 +181,10 @@ export function upstreamOperations(kind: UpstreamKind, { registry, states, state
   ];
 }
 
-/** Callers read state and problem; administrators also the settings, the cause of a failure and the replicas. */
+/**
+ * Callers read the state and the problem. Administrators also read the settings, the cause of a failure and the
+ * replicas.
+ */
 function shown(state: UpstreamState | undefined, entry: UpstreamEntry | undefined): { readonly name: string } {
   const seen = state && entry ? forOperators(state) : state;
   const problem = entry?.problem ?? seen?.problem;

@@ -29,7 +29,7 @@ export interface BrowserIdentity {
    * The URL at which a user signs in at the gateway and returns to `path`. `again`: even if another user is signed in.
    */
   signIn(path: string, again: boolean): string;
-  /** The path of a browser that returns; undefined if the gateway did not send it. */
+  /** The path for a browser that returns from a sign-in; undefined if the gateway did not send this browser. */
   returnPath(state: string): string | undefined;
 }
 

@@ -65,7 +65,7 @@ describe('an unread body', () => {
     const client = (await Client.open(port, true)).send('POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 100\r\n\r\n');
     await client.reply();
     await until(() => client.ended);
-    // Longer than the limit for a silent client.
+    // Wait for longer than the time limit for a silent client.
     for (let i = 0; i < 15; i++) {
       client.send('a');
       await sleep(200);

@@ -167,7 +167,7 @@ describe('a client that disconnects', () => {
     const { port } = await serve((req, res) => {
       res.onClose(() => finished.push(res.finished));
       connectionOf(req).socket.once('end', () =>
-        // After the socket has acknowledged the end.
+        // Continue after the socket has acknowledged the end.
         process.nextTick(() =>
           process.nextTick(() => {
             res.open(200, []);

@@ -15,7 +15,7 @@ export interface ConnectionOwner {
   readonly unread: UnreadBytes;
   /** Milliseconds for a request to arrive. */
   readonly requestTime: number;
-  /** The gateway is about to stop: every response ends its connection. */
+  /** Whether the gateway is about to stop, so that every response ends its connection. */
   readonly leaving: boolean;
   /** Seconds since the listener was opened. */
   readonly seconds: number;
@@ -51,9 +51,9 @@ export class Connection implements RequestSource {
   /** The error for invalid bytes after the last request. */
   private failure: ProtocolError | undefined;
   private exchanges = 0;
-  /** Requests whose heads have arrived, in HTTP/1.1. */
+  /** The number of requests whose heads have arrived, in HTTP/1.1. */
   private seen = 0;
-  /** Bytes read when the connection became idle. */
+  /** The number of bytes that were read when the connection became idle. */
   private quietSince = 0;
   /** When the connection became idle, in the seconds of its listener. */
   idleSince: number;

@@ -43,7 +43,7 @@ const SILENT: StorageHealth = { ok: false, db: { ok: false }, bus: { ok: false }
  * numbers and names of servers, and only of servers that they may see.
  */
 export class Health {
-  /** Loaded and listening; false again as soon as the gateway is asked to stop. */
+  /** Whether the gateway is loaded and listens; false again as soon as the gateway is asked to stop. */
   accepting = false;
   private probed: { readonly at: number; readonly storage: Promise<StorageHealth> } | undefined;
   /** The pending check of the storage. */
@@ -123,7 +123,7 @@ export class Health {
       ...(isAdmin(context.principal) && this.pluginStates()),
       ...(this.options.pins && isAdmin(context.principal) && { pins: await this.options.pins(context.principal) }),
       servers: Object.fromEntries(shown.map((server) => [server.name, server.status])),
-      // Servers to which calls are refused at once, with the time until the next trial.
+      // The servers to which calls are refused at once, each with the time until the next trial.
       ...(shown.some(({ breaker }) => breaker) && {
         breakers: Object.fromEntries(shown.flatMap(({ name, breaker }) => (breaker ? [[name, breaker]] : []))),
       }),

@@ -19,11 +19,11 @@ import { UnreadBytes } from './unread-bytes.js';
 
 /** Time limits for clients, in milliseconds. */
 export interface Times {
-  /** For the head of a request. */
+  /** Time limit for the head of a request. */
   readonly head: number;
-  /** For a whole request. */
+  /** Time limit for a whole request. */
   readonly request: number;
-  /** Between a response and the next request on the connection. */
+  /** Time limit between a response and the next request on the connection. */
   readonly idle: number;
 }
 
@@ -56,7 +56,7 @@ export interface ListenerOptions {
   upgrades?(target: string): boolean;
   /** Responds to a request that cannot be served, or to invalid bytes. */
   refuse(req: InboundRequest, res: InboundResponse, error: unknown): void;
-  /** The system failed to provide a connection. The listener continues. */
+  /** Called if the operating system failed to provide a connection. The listener continues. */
   failed(error: unknown): void;
 }
 
@@ -140,7 +140,7 @@ export class Listener implements ConnectionOwner {
     const { limits, times } = this.settings;
     const head = Math.min(times.head, times.request);
     return {
-      // Always the strict parser, independent of the command line of the process.
+      // Always uses the strict parser, independent of the command line of the process.
       insecureHTTPParser: false,
       joinDuplicateHeaders: false,
       // `checkHead` refuses a request without Host and names the reason.

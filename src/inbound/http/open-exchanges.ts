@@ -35,7 +35,7 @@ export class OpenExchange {
 
 /**
  * Ends exchanges whose credential is no longer valid. A stream can stay open for hours after its request was
- * authenticated: without this, a revoked key would still receive messages (S17).
+ * authenticated: without these examinations, a revoked key would still receive messages (S17).
  */
 export class OpenExchanges {
   private oldest: OpenExchange | undefined;

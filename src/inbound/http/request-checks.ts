@@ -21,7 +21,7 @@ export interface RequestChecksOptions {
   readonly recheck?: Authenticator | undefined;
   readonly origins: Origins;
   readonly routes: RouteTable;
-  /** The refusal of calls while the gateway is overloaded. Public and administrative routes are served. */
+  /** The refusal of calls while the gateway is overloaded. Public and administrative routes are served in any case. */
   readonly overloaded?: () => ProtocolError | undefined;
   /** Receives every error with which the gateway answers a request without making a call, for the metrics. */
   readonly refused?: (error: ProtocolError) => void;
@@ -209,7 +209,7 @@ class HttpExchange implements WatchedExchange {
   }
 }
 
-/** RFC 7694: names the accepted codings. */
+/** RFC 7694: the refusal names the accepted codings. */
 const compressed = (coding: string): ProtocolError =>
   new ProtocolError(
     'unsupported_media_type',

@@ -91,7 +91,7 @@ function pathOf(method: string, target: string, host: string | undefined): strin
   return path.startsWith('/') ? path : `/${path}`;
 }
 
-/** The default port of the scheme makes no difference. */
+/** Host names with and without the default port of the scheme count as equal. */
 const withoutPort = (authority: string, scheme: string): string =>
   authority.toLowerCase().replace(scheme.toLowerCase() === 'https' ? /:443$/ : /:80$/, '');
 

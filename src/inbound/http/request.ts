@@ -33,7 +33,7 @@ export class InboundRequest implements AuthenticationRequest {
   readonly method: string;
   /** The client's data from the headers of a trusted proxy. */
   forwarded: Forwarded | undefined;
-  /** Whether the request only waits for messages: it ends with the credential of its caller. */
+  /** Whether the request only waits for messages, so that it ends when the credential of its caller ends. */
   listens: boolean;
   /** Set if the client requests another protocol on its connection. */
   upgrade: Upgrade | undefined;
@@ -67,7 +67,7 @@ export class InboundRequest implements AuthenticationRequest {
     return this.ownId;
   }
 
-  /** The whole request has arrived. */
+  /** Whether the whole request has arrived. */
   get complete(): boolean {
     return this.message?.complete ?? true;
   }
@@ -116,7 +116,7 @@ export class InboundRequest implements AuthenticationRequest {
     });
   }
 
-  /** The bytes of the body that were read. */
+  /** The number of bytes of the body that were read. */
   get bodySize(): number {
     return this.body?.size ?? 0;
   }

@@ -22,7 +22,7 @@ export interface Outgoing {
 /** The exchange as its response sees it. */
 export interface ResponseChannel {
   readonly http2: boolean;
-  /** The client requests only the head. */
+  /** Whether the client requests only the head. */
   readonly headOnly: boolean;
   readonly unread: UnreadBytes;
   /** Whether the connection ends with this response. */
@@ -46,9 +46,9 @@ const NO_BODY: ReadonlySet<number> = new Set([204, 304]);
 
 /** One response: sent whole, or begun and then extended. */
 export class InboundResponse implements Pending {
-  /** The head is decided: no other response can be sent. */
+  /** Whether the head is decided, so that no other response can be sent. */
   begun = false;
-  /** No more parts will be added. */
+  /** Whether no more parts will be added. */
   ended = false;
   /** Whether the response has ended: all of it was given to the operating system, or the client is gone. */
   closed = false;
@@ -57,7 +57,7 @@ export class InboundResponse implements Pending {
   /** A body that waits for the end of the turn, and its encoding. */
   private text = '';
   private encoding: BufferEncoding | undefined;
-  /** The last write found the buffers full. */
+  /** Whether the last write found the buffers full. */
   private blocked = false;
   private listeners: (() => void)[] | undefined;
   /** Ends the connection that another protocol has taken over. */

@@ -24,7 +24,7 @@ export interface Resource {
   /** The access required for a method that the resource does not have. */
   readonly access: Access;
   readonly errors: ErrorFormat;
-  /** Undefined for the gateway's own authenticator. */
+  /** The authenticator of this path; undefined for the gateway's own authenticator. */
   readonly authenticator: Authenticator | undefined;
   /** The error for a path without a route; undefined if there is a route. */
   readonly missing: ((path: string) => ProtocolError) | undefined;
@@ -199,7 +199,7 @@ function paramsOf(names: readonly string[], values: readonly string[]): Params {
   return params;
 }
 
-/** Undefined if the segment is not validly encoded. */
+/** The decoded segment; undefined if the segment is not validly encoded. */
 function decoded(segment: string): string | undefined {
   if (!segment.includes('%')) return segment;
   try {

@@ -25,7 +25,7 @@ const HEADERS: readonly string[] = Object.entries(STREAM_HEADERS).flat();
 export class EventResponse {
   private readonly ping: NodeJS.Timeout;
   private readonly age: NodeJS.Timeout | undefined;
-  /** The stream has ended. */
+  /** Whether the stream has ended. */
   over = false;
 
   constructor(

@@ -128,7 +128,10 @@ export function snippetsMarkdown(snippets: readonly ClientSnippet[]): string {
     .join('\n');
 }
 
-/** Claude Desktop starts only programs. The token is in a variable, because Windows splits arguments with spaces. */
+/**
+ * Claude Desktop starts only programs. The token is in an environment variable, because on Windows an argument with
+ * spaces would be split.
+ */
 function remoteCommand(url: string, bearer: string | undefined): object {
   const { protocol, hostname } = new URL(url);
   const plain = protocol === 'http:' && !['localhost', '127.0.0.1'].includes(hostname);

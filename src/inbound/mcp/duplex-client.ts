@@ -64,7 +64,7 @@ export class DuplexClient {
     if (message.length > 0 && !this.gone) this.options.write(message);
   }
 
-  /** Refuses bytes that are not a message, or a message. */
+  /** Sends an error to the client: for bytes that are not a message, or for a message that is refused. */
   refuse(error: ProtocolError, id: Id | null = null): void {
     this.options.refused?.(error);
     this.write([notUnderstood(error.detail.id ?? id, error)]);
@@ -184,7 +184,7 @@ export class DuplexClient {
       view: this.options.view,
       message,
       envelope,
-      // A cancelled request sends nothing more (STD-06).
+      // A cancelled request sends no further messages (STD-06).
       channel: {
         requestId: channel.requestId!,
         address: channel.address,

@@ -94,7 +94,7 @@ export async function sendPage(res: InboundResponse, headers: readonly string[],
   sendText(res, 200, [...headers, ...PAGE_HEADERS, 'Vary', 'Accept'], 'text/html; charset=utf-8', await page);
 }
 
-/** Limits for one page; the protocol's own lists have other limits. */
+/** Limits on the content of a page. The lists of the protocol have other limits. */
 const MOST_TOOLS = 1_000;
 const MOST_TEXT = 300;
 

@@ -35,7 +35,7 @@ import { GetStreams, madeEverywhere } from './session/get-stream-forwarding.js';
 import type { Carrier, Sessions } from './session/sessions.js';
 import type { Resumable, SharedStreams } from './session/shared-streams.js';
 
-/** Milliseconds between two questions to the replicas for the GET stream of one session. */
+/** Minimum time between two messages that ask the replicas for the GET stream of a session, in milliseconds. */
 const WANTED_EVERY = 5_000;
 
 /** A session of Streamable HTTP. Its streams are logged so that they can be resumed. */
@@ -253,7 +253,7 @@ export class McpHttpEndpoint {
       header,
       maxAge,
     });
-    // By now the request has usually been sent to its server, so this work does not delay it.
+    // By now the request has usually been sent to its server, so this work does not delay the request.
     channel.awaited();
     // A client of this era cancels a request by closing the stream (HM-10).
     res.onClose(() => {
@@ -484,7 +484,8 @@ export class McpHttpEndpoint {
 const NOWHERE: ReplyChannel = { send: () => {}, finish: () => {} };
 
 /**
- * Headers of proxies. A proxy reads ahead of its clients, and sends requests of several clients over one connection.
+ * Headers that proxies add. A proxy reads responses before its clients read them, and sends requests of several clients
+ * over one connection.
  */
 const PROXIED = ['forwarded', 'via', 'x-forwarded-for', 'x-real-ip'];
 

@@ -24,7 +24,7 @@ export class SseCarrier implements Carrier {
 
   constructor(private readonly response: EventResponse) {}
 
-  /** The session ends with the stream. */
+  /** Whether the stream is open. The session ends with the stream. */
   get connected(): boolean {
     return !this.response.over;
   }
@@ -50,7 +50,7 @@ interface SseConnection {
   readonly owner: string;
   readonly view: View;
   session: ClientSession | undefined;
-  /** The handshake is in progress. */
+  /** Whether the handshake is in progress. */
   opening: boolean;
 }
 

@@ -268,7 +268,7 @@ export class InteractionPages {
     sendPage(context, { status: 400, body: errorPage(this.style, 'This sign-in is over', EXPIRED) });
   }
 
-  /** The id of this browser, if this user has signed in with it before. */
+  /** The id of this browser, if this user has signed in with this browser before. */
   private device({ req }: RequestContext, account: string): string | undefined {
     const { seal, cookies } = this.options;
     const value = cookieOf(cookies, req.header('cookie'), DEVICE_COOKIE);

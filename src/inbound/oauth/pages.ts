@@ -6,7 +6,7 @@ export interface PageLinks {
   /** The path of the interaction, to which the forms are sent. */
   readonly action: string;
   readonly style: string;
-  /** Proves that the form comes from this page. */
+  /** The value that proves that a form comes from this page. */
   readonly token: string;
 }
 

@@ -261,7 +261,7 @@ export class OAuthRoutes {
     );
   }
 
-  /** Sends the provider's answer with our own headers for CORS and pages. */
+  /** Sends the answer of oidc-provider with the gateway's own headers for CORS and pages. */
   private send({ res, headers }: RequestContext, reply: NodeReply, cookies: readonly string[] = []): void {
     const kept: string[] = [];
     let page = false;
@@ -284,7 +284,7 @@ export class OAuthRoutes {
  */
 const UNSERVED_MODE = 'form_post';
 
-/** The metadata without the response mode that the gateway does not serve. */
+/** Removes the response mode that the gateway does not serve from the metadata. */
 function servedModes(document: NodeReply['body']): Buffer[] {
   const { response_modes_supported: modes, ...others } = JSON.parse(String(Buffer.concat(document))) as {
     readonly response_modes_supported: readonly string[];

@@ -18,7 +18,10 @@ export interface AgentChangesOptions {
   row(context: RequestContext, name: string): Promise<object>;
 }
 
-/** The routes with which clients of LiteLLM and RouteIQ change agents. Checks, storage and audit are the registry's. */
+/**
+ * The routes with which clients of LiteLLM and RouteIQ change agents. The registry checks, stores and audits the
+ * changes.
+ */
 export class AgentChanges {
   constructor(private readonly options: AgentChangesOptions) {}
 

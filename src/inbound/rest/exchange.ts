@@ -11,7 +11,7 @@ import { sendJson } from '../http/send-body.js';
 
 export type BodyLimits = StructureLimits & { readonly body: number };
 
-/** The caller of a REST route. It declares no capabilities, so no server asks it a question. */
+/** The caller of a REST route. The caller declares no capabilities, so no server asks it a question. */
 export const restCaller = ({ principal, req }: RequestContext): Caller => ({
   ...callerOf(principal),
   gatewayUrl: req.forwardedUrl,

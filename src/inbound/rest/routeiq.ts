@@ -166,8 +166,8 @@ export class RouteIqServers {
   }
 
   /**
-   * The tool of a name: its own name if only one server has it, otherwise `server.tool`. The server is decided here,
-   * once, and the call goes to that server.
+   * The tool of a name: its own name if only one server has it, otherwise `server.tool`. The server is chosen only
+   * here, and the call goes to this server.
    */
   private async named(context: RequestContext, name: string): Promise<KnownTool> {
     const tools = await this.tools(context);

@@ -60,7 +60,7 @@ const MEMBERS: Readonly<Record<string, Read>> = {
         : '"transport" must be http, streamable_http or sse',
     );
   },
-  // The registry refuses them: programs come from the configuration file only (S1).
+  // The registry refuses these settings, because programs come from the configuration file only (S1).
   command: setting('command'),
   args: setting('args'),
   env: setting('env'),
@@ -84,7 +84,7 @@ const MEMBERS: Readonly<Record<string, Read>> = {
     if (typeof value !== 'number' || !(value > 0)) throw refused('"timeout" must be a number of seconds');
     return { settings: { timeouts: { call: `${Math.ceil(value * 1_000)}ms` } } };
   },
-  // The gateway asks the server for both lists.
+  // The gateway asks the server itself for both lists, so these members are ignored.
   tools: none,
   resources: none,
 };

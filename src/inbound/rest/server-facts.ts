@@ -30,7 +30,7 @@ export interface ServerFactsOptions {
   entry(name: string): ServerEntry | undefined;
 }
 
-/** The items of servers by the names of the servers. */
+/** The tools or resources of servers, by the names of the servers. */
 type Lists = ReadonlyMap<string, readonly JsonObject[]>;
 
 export type Transport = 'http' | 'sse' | 'stdio';

@@ -368,7 +368,7 @@ export class ClientSession {
         for (const elicitationId of urlElicitations.ids())
           this.announce({ method: 'notifications/elicitation/complete', params: { elicitationId } });
         if (outcome.kind !== 'input_required' || !outcome.state || returned) return outcome;
-        // A call that waits at the server learns that no answer will come.
+        // Tells a call that waits at the server that no answer will come.
         returned = true;
         ({ params } = message);
         ({ state } = outcome);
@@ -429,7 +429,7 @@ export class ClientSession {
     if (elsewhere && this.toOthers.take(1)) await elsewhere(message);
   }
 
-  /** A message received by another replica; dropped if its request is unknown here. */
+  /** Handles a message that another replica received. The message is dropped if its request is unknown here. */
   overhear(message: RpcResponse | RpcNotification): void {
     if (message.kind === 'response') {
       this.questions.answered(message);
@@ -448,7 +448,9 @@ export class ClientSession {
     });
   }
 
-  /** Passes on a server's notifications outside of calls; log messages only from the client's level on. */
+  /**
+   * Passes on a server's notifications outside of calls. Log messages below the level of the client are not passed on.
+   */
   private tell(notification: Notification): void {
     const { level } = notification.params;
     if (notification.method !== 'notifications/message') this.announce(notification);

@@ -48,13 +48,16 @@ export class LoggedStream implements Resumable {
   finished = false;
   /** When a client was last known to read, at any replica; by `performance.now()`. */
   leftAt = 0;
-  /** Shared events are sent in order, independent of how long the sharing takes. */
+  /**
+   * Resolves when the earlier shared events were sent, so that events are sent in order, however long it takes to share
+   * them.
+   */
   private turn: Promise<void> | undefined;
 
   constructor(
     readonly id: string,
     private readonly limits: LogLimits,
-    /** The copy in which other replicas find the stream; its first entry names the owner. */
+    /** The copy in which other replicas find the stream. The first entry of the copy names the owner. */
     private readonly copy?: StreamCopy,
     private readonly host?: StreamHost,
   ) {
@@ -181,7 +184,7 @@ export class LoggedStream implements Resumable {
     if (before !== sink) before?.end();
   }
 
-  /** Closes the connection on purpose; the client reconnects for the rest. */
+  /** Closes the connection although the stream continues. The client reconnects to get the remaining events. */
   closeForReconnect(retry: number): void {
     const end = (): void => {
       const { sink } = this;

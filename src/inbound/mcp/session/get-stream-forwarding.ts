@@ -66,7 +66,7 @@ export class GetStreams {
     this.tell(WANTED, session, {});
   }
 
-  /** Only replicas that hold the session can have messages for it, or its GET stream. */
+  /** Only replicas that hold the session can have messages for the session, or its GET stream. */
   private tell(subject: string, session: string, more: JsonObject): void {
     if (this.cluster !== ALONE) this.cluster.tell(subject, { session, ...more }, session).catch(() => {});
   }
@@ -77,7 +77,8 @@ export class GetStreams {
     if (!holder || !messages) return;
     const resumed = typeof last === 'string' ? streamOf(last) : undefined;
     const after = resumed?.stream === messages.id ? resumed.seq : undefined;
-    // A client may have two open GET streams. A client that resumes has lost the stream it had here.
+    // A client may have two open GET streams. A client that resumes a stream elsewhere has lost the stream that it had
+    // here.
     if (holder.connected && after === undefined) return;
     const send = async (texts: string[]): Promise<boolean> =>
       (await this.cluster.ask(String(replica), MESSAGES, { session: String(session), messages: texts })) === true;

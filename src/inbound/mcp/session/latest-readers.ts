@@ -12,8 +12,9 @@ interface Reader {
 }
 
 /**
- * The connections that read streams of other replicas, by the name of the stream. Each reads the Bus by itself, so only
- * the latest stay: a client that connects again has lost its earlier connections, even if the gateway has not noticed.
+ * The connections that read streams of other replicas, by the name of the stream. Each connection reads the Bus by
+ * itself, so only the latest connections are kept. A client that connects again has lost its earlier connections, even
+ * if the gateway has not noticed the loss.
  */
 export class LatestReaders {
   private readonly readers = new Map<string, Set<Reader>>();

@@ -10,7 +10,10 @@ import { experimentalTask, isTerminal, relatedTo } from '../../../protocol/mcp/t
 
 const PAGE = 100;
 const CURSOR_TTL = 60 * 60 * 1000;
-/** The list that a cursor belongs to, stored in the cursor: cursors of other lists are sealed for the same purpose. */
+/**
+ * The name of this list, which each of its cursors contains, because cursors of other lists are sealed for the same
+ * purpose.
+ */
 const LIST = 'tasks/list';
 
 /** The tasks of a client whose revision has its own form of tasks, written in that form. */
@@ -18,7 +21,7 @@ export class SessionTasks {
   constructor(
     private readonly tasks: HostedTasks,
     private readonly principal: string,
-    /** Without identified callers a list would show all tasks to every caller (TSKL-09). */
+    /** If callers are not identified, a list would show all tasks to every caller (TSKL-09). */
     private readonly mayList: boolean,
     private readonly seal: Seal,
     private readonly admission: Pick<Admission, 'sees'>,
@@ -57,7 +60,7 @@ export class SessionTasks {
       const [list, taskId] = this.seal.open('cursor', this.principal, cursor) as [string, string];
       if (list === LIST) return taskId;
     } catch (error) {
-      // Cursors of other lists are not pairs.
+      // A cursor of another list is not a pair, and is refused.
       if (!(error instanceof SealBroken) && !(error instanceof TypeError)) throw error;
     }
     throw new ProtocolError('invalid_cursor', 'The cursor is invalid or has expired; list again without a cursor');

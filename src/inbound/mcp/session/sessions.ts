@@ -52,7 +52,7 @@ export interface SessionsOptions {
 /** Carries messages without a request to the client. */
 export interface Carrier {
   readonly reachable: boolean;
-  /** The client has an open connection of the session, even if it is quiet. */
+  /** Whether the client has an open connection of the session, even if no messages are sent on it. */
   readonly connected: boolean;
   unsolicited(message: Buffer): void;
   /** The process is about to stop; the client may reconnect to another replica, or after a restart. */
@@ -235,7 +235,10 @@ export class Sessions<C extends Carrier> {
     };
   }
 
-  /** Subscribes to the session's changes before its id is known, because other replicas may use the session at once. */
+  /**
+   * Stores the session and subscribes to its changes before the client knows the session id, because the client may
+   * then use the session at other replicas at once.
+   */
   private async created(record: SessionRecord): Promise<void> {
     await Promise.all([this.cluster.follow(record.key), this.options.records?.create(record, this.options.idle)]);
   }
@@ -352,7 +355,7 @@ export class Sessions<C extends Carrier> {
     view: View,
     carrierFor: (key: string) => C,
   ): Promise<Entry<C> | undefined> {
-    // Subscribes before the record is read, so that an end of the session in between is not missed.
+    // Subscribes before the record is read, so that no end of the session between the two is missed.
     await this.cluster.follow(key);
     try {
       const record = await this.options.records?.load(key);

@@ -34,7 +34,7 @@ export class UrlElicitations {
     if (url !== undefined) this.elicitations.set(url, { id, question, tries: 0 });
   }
 
-  /** The elicitations that are complete once the server no longer asks for them. */
+  /** The ids of the elicitations of this call. They are complete when the server no longer asks for them. */
   ids(): string[] {
     return [...this.elicitations.values()].map(({ id }) => id);
   }
