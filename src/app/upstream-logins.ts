@@ -28,7 +28,7 @@ export interface UpstreamLoginsOptions {
   /** Whether the browser of a caller has to repeat a code. */
   needsCode(principal: Principal): boolean;
   readonly cluster: Pick<Cluster, 'tell' | 'onTold'>;
-  /** A user signed in or out at a server or agent, at this replica or at another replica. */
+  /** Called when a user signed in or out at a server or agent, at this replica or at another replica. */
   readonly changed: (upstream: string, owner: string) => void;
   readonly log: Log;
 }
@@ -90,7 +90,7 @@ export class UpstreamLoginRuntime {
     return this.listener === undefined ? undefined : (publicUrl?.replace(/\/+$/, '') ?? this.listener);
   }
 
-  /** The pages are served at this URL. */
+  /** Called when the pages are served at this URL. */
   opened(url: string): void {
     this.listener = url;
   }

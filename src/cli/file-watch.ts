@@ -6,9 +6,9 @@ const INTERVAL = 1_000;
 const SETTLE = 250;
 
 export interface FileWatchOptions {
-  /** The content of the file changed, and no program is writing to it at the moment. */
+  /** Called when the content of the file changed, and no program is writing to the file at the moment. */
   readonly changed: () => void;
-  /** The file was removed. */
+  /** Called when the file was removed. */
   readonly removed: () => void;
   readonly interval?: number;
   readonly settle?: number;

@@ -121,7 +121,8 @@ export class ApiKeyAuthenticator implements Authenticator {
     if (began < this.checkedAt) return;
     if (version !== this.version) this.lookups = new LookedUpKeys();
     this.version = version;
-    // The time at which the query began, because its answer may not contain a change that happened during the query.
+    // Set the time at which the query began, because its answer may not contain a change that happened during the
+    // query.
     this.checkedAt = began;
   }
 

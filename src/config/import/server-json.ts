@@ -208,7 +208,8 @@ function inputValue(part: JsonMap, label: string, where: string, input: Input): 
     return undefined;
   }
   const variable = variableOf(label, input.prefix);
-  // Braces and dollar signs would end the default, or refer to a variable of this machine.
+  // A default with braces or dollar signs is not written into the reference: they would end the default, or refer to a
+  // variable of this machine.
   const plain = preset !== undefined && !secret && !/[${}]/.test(preset);
   const usual = preset !== undefined && !secret && !plain ? `, by default ${preset}` : '';
   input.notes.add(where, 'approximate', `set the environment variable ${variable}${usual}${aside(part)}`);

@@ -65,7 +65,7 @@ export interface LoginsOptions {
   base(): string | undefined;
   /** Receives a record of every sign-in, including failed ones. */
   readonly audit: AuditTrail;
-  /** A user signed in or out at an upstream. */
+  /** Called when a user signed in or out at an upstream. */
   changed(upstream: string, owner: string): void;
   readonly log: Log;
 }

@@ -93,7 +93,7 @@ export class Connection implements RequestSource {
     return this.exchanges === 0 && (this.session !== undefined || this.tcp.bytesRead === this.quietSince);
   }
 
-  /** TLS is established on the connection. */
+  /** Called when TLS is established on the connection. */
   secured(socket: TLSSocket, certificate: ClientCertificate | undefined): void {
     this.socket = socket;
     socket.on('error', ignored);
@@ -116,7 +116,7 @@ export class Connection implements RequestSource {
     this.start(new Exchange(this, message, undefined, expects, out as unknown as Outgoing));
   }
 
-  /** The client requests another protocol. The library has detached its parser from the socket. */
+  /** Called when the client requests another protocol. The library has detached its parser from the socket. */
   upgrade(message: IncomingMessage, head: Buffer): void {
     const begin = (): void => {
       if (offersHttp2(message)) this.ignoreUpgrade(message, head);
@@ -144,7 +144,7 @@ export class Connection implements RequestSource {
     exchange.handle();
   }
 
-  /** An exchange has ended. */
+  /** Called when an exchange has ended. */
   done(exchange: Exchange | UpgradeExchange): void {
     this.exchanges--;
     if (this.current === exchange) {
@@ -169,8 +169,8 @@ export class Connection implements RequestSource {
   }
 
   /**
-   * A request took too long to arrive. If the process itself was blocked, the client's bytes may wait in the operating
-   * system, so they are read first. If bytes did arrive, the client gets the same time once more.
+   * Called when a request took too long to arrive. If the process itself was blocked, the client's bytes may wait in
+   * the operating system, so they are read first. If bytes did arrive, the client gets the same time once more.
    */
   late(error: ProtocolError, time: number): void {
     const { bytesRead } = this.tcp;
@@ -185,7 +185,7 @@ export class Connection implements RequestSource {
     });
   }
 
-  /** The parser failed on this connection, or detached itself from it. */
+  /** Called when the parser failed on this connection, or detached itself from the connection. */
   broke(error: ProtocolError): void {
     // After a failure the parser also fails on all later bytes.
     if (this.failure) return;
@@ -224,7 +224,7 @@ export class Connection implements RequestSource {
     return new LastReply(socket, sent);
   }
 
-  /** The connection was idle for too long. */
+  /** Called when the connection was idle for too long. */
   expire(): void {
     if (this.session) this.session.close();
     else this.destroy();
@@ -355,7 +355,7 @@ class Exchange implements ResponseChannel, EarlyResponse {
     this.connection.owner.refuse(this.req, this.res, error);
   }
 
-  /** The library has finished the response. */
+  /** Called when the library has finished the response. */
   closed(): void {
     const { http1, connection } = this;
     this.req?.over();

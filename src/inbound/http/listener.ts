@@ -231,7 +231,7 @@ export class Listener implements ConnectionOwner {
     return server;
   }
 
-  /** The parser failed, or the connection broke. */
+  /** Called when the parser failed, or when the connection broke. */
   private unreadable(error: NodeJS.ErrnoException, socket: Socket): void {
     const connection = connectionOf(socket);
     const { limits, times } = this.settings;

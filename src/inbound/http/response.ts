@@ -33,7 +33,10 @@ export interface ResponseChannel {
 
 /** Sends a whole response while the client may still be sending. */
 export interface EarlyResponse {
-  /** Calls `send` once it is known whether the connection can be kept; if not, with another output. */
+  /**
+   * Calls `send` once it is known whether the connection can be kept. If the connection cannot be kept, `send` gets
+   * another output.
+   */
   send(send: (out: Outgoing | undefined) => void): void;
 }
 
@@ -171,7 +174,7 @@ export class InboundResponse implements Pending {
     this.watch();
   }
 
-  /** Another protocol takes the connection over: no response is sent, and `end` ends the connection. */
+  /** Called when another protocol takes the connection over. No response is sent, and `end` ends the connection. */
   taken(end: () => void): void {
     this.begun = true;
     this.ended = true;

@@ -46,7 +46,7 @@ export class UnreadBytes {
     return this.sum;
   }
 
-  /** Bytes were written that the system did not accept at once. */
+  /** Called when bytes were written that the operating system did not accept at once. */
   waits(reader: ResponseReader): void {
     const { unread } = reader;
     const known = this.readers.get(reader);
@@ -61,7 +61,7 @@ export class UnreadBytes {
     if (this.sum > this.limits.bytes) this.relieve(reader);
   }
 
-  /** The response has ended. */
+  /** Called when the response has ended. */
   gone(reader: ResponseReader): void {
     const known = this.readers.get(reader);
     if (!known) return;

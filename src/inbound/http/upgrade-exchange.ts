@@ -19,7 +19,7 @@ export interface UpgradingConnection extends RequestSource {
   };
   /** Writes the last response on the connection. */
   lastReply(): Outgoing;
-  /** The exchange has ended. */
+  /** Called when the exchange has ended. */
   done(exchange: UpgradeExchange): void;
 }
 

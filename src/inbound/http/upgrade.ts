@@ -16,7 +16,7 @@ export interface TakenConnection {
 export interface ConnectionTaker {
   /** Whether the client only waits for messages, so that nothing is lost if it connects again. */
   readonly listens: boolean;
-  /** The credential of the caller is no longer valid. */
+  /** Called when the credential of the caller is no longer valid. */
   end(): void;
 }
 

@@ -30,7 +30,7 @@ export interface DuplexClientOptions {
   readonly address?: string | undefined;
   /** Sends one message to the client. */
   write(message: readonly Buffer[]): void;
-  /** The client's session has ended, for example because a newer session replaced it. */
+  /** Called when the client's session has ended, for example because a newer session replaced it. */
   ended?(): void;
   readonly refused?: Refused | undefined;
   /** Called on failures inside the gateway. */
@@ -258,14 +258,14 @@ export class DuplexClient {
     }
   }
 
-  /** The gateway stops: ends the subscriptions that are still open (mcp.md 5.5, 1). */
+  /** Called when the gateway stops. Ends the subscriptions that are still open (mcp.md 5.5, 1). */
   end(): void {
     for (const id of this.running.keys())
       this.write([writeNotification('notifications/cancelled', { requestId: id, reason: STOPPING })]);
     this.stop(STOPPING);
   }
 
-  /** The connection is closed, so nobody waits for the running calls. */
+  /** Called when the connection is closed, so that nobody waits for the running calls. */
   close(): void {
     this.gone = true;
     this.stop('The connection was closed');

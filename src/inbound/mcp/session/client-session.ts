@@ -94,7 +94,7 @@ export interface SessionSetup {
   readonly answerTime: number;
   /** Called when the session's stored progress changes. */
   progressed?(progress: SessionProgress): Promise<void>;
-  /** The client's roots changed. */
+  /** Called when the client's roots changed. */
   rootsChanged(): void;
   /** Sends a message that belongs to no request. */
   unsolicited(message: Buffer): void;
@@ -368,7 +368,8 @@ export class ClientSession {
         for (const elicitationId of urlElicitations.ids())
           this.announce({ method: 'notifications/elicitation/complete', params: { elicitationId } });
         if (outcome.kind !== 'input_required' || !outcome.state || returned) return outcome;
-        // Tells a call that waits at the server that no answer will come.
+        // Repeat the call once without answers, so that a call that waits at the server learns that no answer will
+        // come.
         returned = true;
         ({ params } = message);
         ({ state } = outcome);
@@ -512,7 +513,7 @@ export class ClientSession {
     this.resources.delete(uri);
   }
 
-  /** The client lost the connection of these requests and did not reconnect in time. */
+  /** Called when the client lost the connection of these requests and did not reconnect in time. */
   abandon(ids: readonly Id[]): void {
     for (const id of ids) {
       const running = this.running.get(id);

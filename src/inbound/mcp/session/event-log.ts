@@ -32,9 +32,9 @@ interface Logged {
 
 /** Observes the end of a stream. */
 interface StreamHost {
-  /** The stream is complete: from now on it is only kept until it expires. */
+  /** Called when the stream is complete. From now on the stream is only kept until it expires. */
   ended(stream: LoggedStream): void;
-  /** Another replica has ended the stream on behalf of this one. */
+  /** Called when another replica has ended the stream in place of this replica. */
   endedElsewhere(stream: LoggedStream): void;
 }
 
@@ -153,7 +153,7 @@ export class LoggedStream implements Resumable {
     this.host?.endedElsewhere(this);
   }
 
-  /** The stream continues elsewhere. The connected client gets the remaining events from `rest`. */
+  /** Called when the stream continues elsewhere. The connected client gets the remaining events from `rest`. */
   handOver(rest: Resumable | undefined): void {
     const { sink } = this;
     this.sink = undefined;
@@ -300,8 +300,8 @@ export class EventLog implements StreamHost {
   }
 
   /**
-   * The client sent its next message over this connection, so it has read the earlier replies that were sent whole over
-   * this connection.
+   * Called when the client sent its next message over this connection, so that it has read the earlier replies that
+   * were sent whole over it.
    */
   read(connection: object): void {
     for (let i = this.finished.length - 1; i >= 0; i--) {
@@ -310,13 +310,13 @@ export class EventLog implements StreamHost {
     }
   }
 
-  /** A client reads this stream at another replica. */
+  /** Called when a client reads this stream at another replica. */
   followed(id: string): void {
     const stream = this.streams.get(id);
     if (stream) stream.leftAt = performance.now();
   }
 
-  /** The session has ended; no client will reconnect. */
+  /** Called when the session has ended, so that no client will reconnect. */
   close(): void {
     this.closed = true;
     for (const reply of this.finished.slice()) this.drop(reply);

@@ -25,7 +25,7 @@ export const madeEverywhere = (message: string): boolean => MADE_EVERYWHERE.test
 
 /** Messages of a session that belong to no request. */
 export interface GetHolder {
-  /** A GET stream is open at this replica. */
+  /** Whether a GET stream is open at this replica. */
   readonly connected: boolean;
   /** The stream for messages that belong to no request, if there is one. */
   readonly messages: LoggedStream | undefined;
@@ -55,13 +55,16 @@ export class GetStreams {
     });
   }
 
-  /** The GET stream of a session was opened at this replica, possibly resumed from an event of another replica. */
+  /**
+   * Called when the GET stream of a session was opened at this replica, possibly resumed from an event of another
+   * replica.
+   */
   opened(session: string, last?: string): void {
     const { self } = this.cluster;
     this.tell(OPENED, session, { replica: self, ...(last !== undefined && { last }) });
   }
 
-  /** There are messages, and no GET stream is open at this replica. */
+  /** Called when there are messages, and no GET stream is open at this replica. */
   wanted(session: string): void {
     this.tell(WANTED, session, {});
   }
@@ -140,7 +143,7 @@ class Forwarder implements EventSink {
     this.sending = false;
   }
 
-  /** Messages that were not accepted wait in their stream for the next GET. */
+  /** Returns messages that were not accepted to their stream, where they wait for the next GET. */
   private giveUp(): void {
     const [first] = this.queue;
     const left = this.queue.splice(0);

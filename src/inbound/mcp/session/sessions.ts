@@ -43,9 +43,9 @@ export interface SessionsOptions {
   /** Whether an unknown revision is refused instead of negotiated (C-02). */
   readonly strictVersions: boolean;
   readonly refused?: Refused | undefined;
-  /** The roots of a client changed. */
+  /** Called when the roots of a client changed. */
   rootsChanged(key: string): void;
-  /** A session has ended; its dedicated upstream sessions can be closed. */
+  /** Called when a session has ended, so that its dedicated upstream sessions can be closed. */
   ended(key: string): void;
 }
 
@@ -55,11 +55,11 @@ export interface Carrier {
   /** Whether the client has an open connection of the session, even if no messages are sent on it. */
   readonly connected: boolean;
   unsolicited(message: Buffer): void;
-  /** The process is about to stop; the client may reconnect to another replica, or after a restart. */
+  /** Called when the process is about to stop. The client may reconnect to another replica, or after a restart. */
   requestReconnect?(): void;
-  /** The client reads a stream of the session at another replica. */
+  /** Called when the client reads a stream of the session at another replica. */
   followed?(stream: string): void;
-  /** The session has ended. */
+  /** Called when the session has ended. */
   ended(): void;
 }
 

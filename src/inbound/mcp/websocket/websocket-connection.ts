@@ -78,7 +78,9 @@ export class WebSocketConnection implements ResponseReader {
     setTimeout(() => this.socket.terminate(), CLOSE_TIME).unref();
   }
 
-  /** The gateway is about to stop. The client moves to another replica as soon as none of its calls runs. */
+  /**
+   * Called when the gateway is about to stop. The client moves to another replica as soon as none of its calls runs.
+   */
   leave(): void {
     this.leaving = true;
     if (!this.busy) this.stop();
