@@ -109,8 +109,8 @@ export const PINS_FORGET: Command = {
   optional: ['TOOL'],
   summary: 'Forget pins, so that the gateway pins the next definitions like those of a new server.',
   details:
-    'Use this after you replaced a server by another server under the same name. The gateway pins the next definitions\n' +
-    'that the server offers without asking for an approval.',
+    'Use this after you replaced a server by another server under the same name. The gateway then pins the next\n' +
+    'definitions of the server, and asks for no approval.',
   flags: FLAGS,
   examples: ['parley pins forget files', 'parley pins forget files read_file'],
   run: (line) =>

@@ -61,8 +61,8 @@ export const VAULT_FORGET: Command = {
   summary: 'Remove credentials for servers and agents from the vault.',
   details:
     'Give an id of parley vault list, a caller, or a server or agent. Only credentials that match all given flags are\n' +
-    'removed. Running gateways stop using the credentials within one second. The token stays valid at its\n' +
-    'issuer until it expires.',
+    'removed. Running gateways stop using the credentials within one second. The token stays valid at\n' +
+    'its issuer until it expires.',
   flags: [
     CONFIG,
     {
