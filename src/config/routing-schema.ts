@@ -28,7 +28,7 @@ export const ROUTING = group('How the endpoint for all servers shows its tools, 
     url: httpUrl({
       description:
         'The OpenAI-compatible endpoint, such as `http://127.0.0.1:8080/v1/embeddings`, which gets the texts of searches and ' +
-        'tools; without it words decide alone.',
+        'tools; without it, searches compare words only.',
     }),
     model: text({ default: 'default', description: 'The name of the model at the endpoint.' }),
     key: secret({ description: 'The key for the endpoint, sent as a bearer token.' }),
