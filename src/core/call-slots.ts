@@ -76,11 +76,11 @@ export class CallSlots {
 
 interface Count {
   calls: number;
-  /** The bytes of their requests. */
+  /** The bytes of the requests of these calls. */
   bytes: number;
 }
 
-/** The number of counts after which those without calls are removed. */
+/** Counts without calls are removed once the number of counts reaches this limit. */
 const MANY = 1_000;
 
 class Counter {

@@ -121,15 +121,15 @@ export class McpContext implements CallDescription {
     return this.with({ ...this.call, params });
   }
 
-  /** The same call; its notifications, or its result as a task, pass another function. */
+  /** The same call with another `notify` or `finished` function. */
   withSinks(sinks: Partial<Pick<Call, 'notify' | 'finished'>>): McpContext {
     return this.with({ ...this.call, ...sinks });
   }
 
-  /** The same call; its server gets this trace context. A copy is made only if the call has one already. */
+  /** The same call with this trace context for the server. Copies the call only if it already has a trace context. */
   withTrace(trace: TraceContext): McpContext {
     if (this.call.trace) return this.with({ ...this.call, trace });
-    // Runs for every traced call, sampled or not: a copy would cost more than the rest of the span.
+    // This line runs for every traced call, sampled or not. A copy would cost more than the rest of the span.
     this.call.trace = trace;
     return this;
   }
@@ -214,7 +214,7 @@ export class A2aContext implements CallDescription {
     return this.with({ ...this.call, request: { value } });
   }
 
-  /** The same call; its agent gets this trace context. */
+  /** The same call with this trace context for the agent. */
   withTrace(trace: TraceContext): A2aContext {
     const { exchange } = this.call;
     const { tracestate: _, ...forward } = exchange.forward;

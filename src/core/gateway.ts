@@ -32,7 +32,7 @@ export interface Call {
   readonly cancellation: Cancellation;
   /** The time at which the client stops waiting, by `performance.now()`, if its transport says so. */
   readonly deadline?: number;
-  /** Set if the caller asks for a task; `ttl` is the lifetime that the caller asks for, if any. */
+  /** Set if the caller asks for a task; `ttl` is the requested lifetime, if any. */
   readonly task?: { readonly ttl: number | undefined };
   /** The state of an earlier outcome whose questions this request answers. The params contain the answers. */
   readonly state?: CallState | undefined;
@@ -40,7 +40,10 @@ export interface Call {
   readonly whole?: true;
   /** A message to a tool agent caused this call: call limits count the caller for the message already. */
   readonly nested?: true;
-  /** The trace context for the server, if the gateway traces the call; otherwise that of the client passes. */
+  /**
+   * The trace context for the server, if the gateway traces the call. Otherwise the client's trace context passes
+   * unchanged.
+   */
   trace?: TraceContext | undefined;
   /** Reads an HTTP header of the request, if it came over HTTP: arguments may be mirrored in headers. */
   readonly header: ((name: string) => string | undefined) | undefined;
@@ -51,7 +54,7 @@ export interface Call {
    * can resume.
    */
   polling?(retry: number): void;
-  /** Applied to the result of a call that became a task, which ends after the interceptors have returned. */
+  /** Applied to the result of a call that became a task, because the task ends after the interceptors have returned. */
   finished?(outcome: Outcome): Promise<Outcome>;
 }
 

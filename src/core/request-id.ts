@@ -12,8 +12,9 @@ const DIGITS = 16;
 const IDS = 64;
 
 /**
- * Makes a request id that is unique among all processes. It is cheap, because every call needs one. It is not a counter:
- * the distance of two ids would tell a caller how many requests the others made in between.
+ * Makes a request id that is unique among all processes. This function must be fast, because every call needs an id.
+ * The id is not a counter: the distance between two ids would tell a caller how many requests other callers made in
+ * between.
  */
 export function newRequestId(): string {
   if (used === digits.length) {

@@ -58,7 +58,7 @@ describe('sleep', () => {
     expect(await settled(slept)).toBe(false);
   });
 
-  test.each([-1, Number.NaN])('of %s milliseconds is over at once', async (milliseconds) => {
+  test.each([-1, Number.NaN])('of %s milliseconds ends at once', async (milliseconds) => {
     const slept = sleep(milliseconds);
     await vi.advanceTimersByTimeAsync(1);
     await slept;

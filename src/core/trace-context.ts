@@ -4,7 +4,7 @@ export interface TraceContext {
   readonly tracestate?: string;
 }
 
-/** A span, as its children and its next round refer to it. */
+/** A reference to a span, for its child spans and for the next round of its call. */
 export interface SpanReference {
   /** 32 hexadecimal digits. */
   readonly traceId: string;

@@ -21,14 +21,16 @@ export interface UpstreamCall {
   readonly logLevel: LogLevel | undefined;
   readonly cancellation: Cancellation;
   /**
-   * How to treat a server that can answer with a task: forbid the task, return the task to the caller, or follow the
-   * task to its end. The `task` parameter asks a server whose revision has tasks for a task, and such a task is always followed.
+   * How to treat a server that can answer with a task: forbid the task (`none`), return the task to the caller
+   * (`relay`), or follow the task to its end (`follow`). If the request has the `task` parameter, the gateway always
+   * follows the task.
    */
   readonly tasks: 'none' | 'relay' | 'follow';
   /** The time limits of this call, if they differ from those of its server. */
   readonly timeouts?: { readonly call: number; readonly callMax: number };
   /**
-   * URL elicitations that must complete before the call: it waits a limited time for their completion notifications.
+   * URL elicitations that must complete before the call. The call waits a limited time for their completion
+   * notifications.
    */
   readonly after?: readonly string[];
   /** The arguments of this tool that are repeated in headers. */
@@ -76,7 +78,7 @@ export type UpstreamStatus = 'unknown' | 'up' | 'down' | 'login_required';
 
 export interface UpstreamHealth {
   readonly status: UpstreamStatus;
-  /** The revisions that the server was found to speak. */
+  /** The revisions that the server speaks, as far as the gateway found out. */
   readonly speaks: readonly string[];
   /** The problem, in a text that callers may read. */
   readonly detail?: string;
@@ -94,7 +96,7 @@ export interface UpstreamHealth {
 
 /** The state of one of several equivalent servers. */
 export interface ReplicaHealth {
-  /** Its place in the configuration, from 1. */
+  /** The position of the replica in the configuration, from 1. */
   readonly position: number;
   /** Its URL without secrets. */
   readonly url: string;
@@ -135,7 +137,7 @@ export interface ServerOutput {
   readonly lines: readonly OutputLine[];
 }
 
-/** One HTTP request to a server with a URL, which the gateway passes on without a look at its content. */
+/** One HTTP request to a server with a URL, which the gateway passes on without reading its content. */
 export interface RawRequest {
   readonly method: 'GET' | 'POST' | 'PUT' | 'PATCH' | 'DELETE';
   /** A path below the URL of the server, without a leading slash; empty for the URL itself. */
@@ -146,7 +148,7 @@ export interface RawRequest {
   readonly headers: readonly string[];
   readonly body: Buffer | undefined;
   readonly cancellation: Cancellation;
-  /** The reply begins. */
+  /** Called when the reply begins. */
   start(status: number, headers: readonly string[], flow: ReplyFlow): void;
   data(chunk: Buffer): void;
 }
@@ -176,7 +178,9 @@ export interface Upstream {
    * several watches does not affect the others.
    */
   watch(filter: SubscriptionFilter, deliver: (event: WatchEvent) => void, caller?: Caller): Promise<Watch>;
-  /** Watches for changed lists to keep a cache fresh. Keeps no connection or process alive for it. Never fails. */
+  /**
+   * Watches for changed lists to keep a cache fresh. Keeps no connection or process alive for the watch. Never fails.
+   */
   keepWatching(filter: SubscriptionFilter, deliver: (event: WatchEvent) => void): Promise<unknown>;
   /** How the gateway learns of changes of the list that the server returns for these client capabilities. */
   listNews(kind: ListKind, capabilities: ClientCapabilities): ListNews;
@@ -194,8 +198,8 @@ export interface Upstream {
   raw?(caller: Caller, request: RawRequest): Promise<void>;
   /**
    * Finds out whether the server answers, without a session and without the credential of a user. Never fails; `health`
-   * has the result. Absent or without effect where the state is known otherwise: the state of a process, for example.
-   * `interval` is the time between two checks in milliseconds: a server that answered within it need not be asked.
+   * has the result. Absent or without effect if the state is known by other means, as for a process. `interval` is the
+   * time between two checks in milliseconds: a server that answered within it need not be asked.
    */
   checkHealth?: ((interval?: number) => Promise<void>) | undefined;
   /** The latest output of the server's process; undefined if the server is not a process. */

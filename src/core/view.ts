@@ -16,7 +16,10 @@ export interface ExposureOptions {
 
 /** The part of the catalog that an endpoint shows, as serializable data. */
 export interface Selection {
-  /** The name of a configured view. Two selections of one name are the same view, also if the configuration changed. */
+  /**
+   * The name of a configured view. Two selections of one name are the same view, even after a change of the
+   * configuration.
+   */
   readonly name?: string;
   /** Names of servers. */
   readonly servers?: readonly string[];
@@ -98,7 +101,7 @@ export class View {
     this.current = contentOf(selection);
   }
 
-  /** Whether the view hides some items of a list, or gives some other names. */
+  /** Whether the view hides or renames some items of a list. */
   filters(list: Filtered): boolean {
     return this.current.filters[list] !== undefined || (list === 'tools' && this.current.renames !== undefined);
   }
@@ -146,7 +149,7 @@ export class View {
 }
 
 interface Patterns {
-  /** Each list of patterns must have a match. */
+  /** A name is allowed only if it matches at least one pattern of each list. */
   readonly allow: readonly (readonly Glob[])[];
   readonly deny: readonly Glob[];
 }
