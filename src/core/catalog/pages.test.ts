@@ -191,7 +191,7 @@ describe('cached lists', () => {
     expect(countOf(fakes)).toBe(20);
   });
 
-  it('a second list costs no read, a change costs one, and 100 callers share one', async () => {
+  it('a second list costs no read, a change costs one read, and 100 callers share one read', async () => {
     const fakes = twenty({ announces: true });
     const { all } = testbed(fakes);
     const names = await Promise.all(Array.from({ length: 100 }, () => all()));

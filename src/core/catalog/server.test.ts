@@ -70,7 +70,7 @@ afterEach(() => {
 });
 
 describe('a server that has not answered yet', () => {
-  it('delays all callers together once', async () => {
+  it('causes one wait that all callers share', async () => {
     const first = stand.list();
     await vi.advanceTimersByTimeAsync(600);
     const second = stand.list();
@@ -135,7 +135,7 @@ describe('a server that has not answered yet', () => {
   });
 });
 
-/** A server that shows `asks` only to clients with roots, in a separate session. */
+/** A server that shows the tool `asks` only to clients with roots, in a separate session. */
 class Choosy {
   readonly asked: string[] = [];
   readonly announced: [ListKind, CapabilitySet | undefined][] = [];
@@ -199,7 +199,7 @@ describe('a server whose lists depend on capabilities', () => {
     expect(choosy.announced).toEqual([]);
   });
 
-  it('shows the list without capabilities first, reports the rest as missing, and announces it to the clients concerned', async () => {
+  it('first shows the list for clients without capabilities, and later announces the list for more capabilities', async () => {
     const choosy = new Choosy();
     let release = (): void => {};
     choosy.hold = new Promise((resolve) => {
@@ -233,7 +233,7 @@ describe('a server whose lists depend on capabilities', () => {
   it.each<[string, ClientCapabilities | undefined, string[]]>([
     ['of every session', undefined, ['none', 'roots', 'sampling']],
     ['of the session without capabilities', {}, ['none', 'sampling']],
-    ['of one with capabilities', { roots: {} }, ['roots']],
+    ['of a session with capabilities', { roots: {} }, ['roots']],
   ])('a change %s makes the lists concerned stale', async (_, capabilities, expected) => {
     const choosy = new Choosy();
     // The server sends no notifications for the lists of clients with sampling.
@@ -248,7 +248,7 @@ describe('a server whose lists depend on capabilities', () => {
     expect(choosy.announced).toEqual([['toolsListChanged', told]]);
   });
 
-  it('is not started to list for clients whose list equals the one without capabilities', async () => {
+  it('is not started to read a list that equals the list for clients without capabilities', async () => {
     const choosy = new Choosy();
     choosy.more = [];
     for (const set of [NO_CAPABILITIES, ROOTS]) await choosy.shown(set);
