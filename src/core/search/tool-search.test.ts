@@ -48,7 +48,7 @@ test('a tool is found by the title and the description that its server gives its
   expect(await names(search, 'scientific preprints')).toEqual(['b__search']);
 });
 
-test('S27: searches at the same time find the tools of their own callers, where each has an account of its own', async () => {
+test('S27: concurrent searches find only the tools of their own caller at a server with an account per caller', async () => {
   const partOf = (name: string) => {
     const item = { key: name, own: name, value: { name, description: `Reads the notes of ${name}` }, mirrored: [] };
     const snapshot = { items: [item as Item], byKey: new Map([[name, item as Item]]) };
@@ -101,7 +101,7 @@ test('a result names the tools that are collapsed into it', async () => {
   expect(describeFound(first!, false)).toMatchObject({ name: 'work__create_issue', alike: ['home__create_issue'] });
 });
 
-test('a server cannot enter unrelated results by a description of itself that names every need', async () => {
+test('a server whose own description names every need does not enter unrelated results', async () => {
   const topics = ['calendar', 'invoice', 'ticket', 'photo', 'backup', 'deploy'];
   const honest = topics.map((topic) => ({
     server: topic,
