@@ -62,8 +62,8 @@ export interface LearningStats {
 }
 
 /**
- * The most outcomes in memory. This is more than the limit of the database, because the database exceeds its limit for
- * a short time.
+ * The most outcomes in memory. This is more than the limit of the database, because the database exceeds its limit by a
+ * tenth before it removes rows.
  */
 const MOST_KEPT = 6_000;
 const MOST_PER_CALLER = 1_200;
