@@ -25,10 +25,11 @@ export interface AgentCall {
   /** The time at which the client stops waiting, by `performance.now()`, if its transport says so. */
   readonly deadline?: number;
   /**
-   * The gateway makes this call as part of another call of the same caller, which has passed the interceptors already.
+   * The gateway makes this call as part of an outer call of the same caller. The outer call has already passed the
+   * interceptors.
    */
   readonly nested?: true;
-  /** The outer call went to the routing agent. Only this call names the agent that was chosen. */
+  /** The outer call went to the routing agent, so only this inner call names the chosen agent. */
   readonly routed?: true;
   /** The gateway continues work of a caller that is not connected. The caller was admitted when the work began. */
   readonly resumed?: true;
