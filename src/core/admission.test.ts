@@ -31,7 +31,7 @@ describe('combined admissions', () => {
     expect(seesAll(both, ada)).toBe(true);
   });
 
-  test('show a target only if all admissions show it, and return a promise only for an asynchronous decision', async () => {
+  test('show a target only if all of them show it, and return a promise only for an asynchronous decision', async () => {
     const sync = allAdmissions([hiding('a'), open, hiding('b')]);
     expect(['a', 'b', 'c'].map((server) => sees(sync, ada, tool(server)))).toEqual([false, false, true]);
     const later = allAdmissions([hiding('a', true), hiding('b')]);

@@ -93,7 +93,9 @@ class Counter {
     return count !== undefined && count.calls >= this.limit!;
   }
 
-  /** Undefined if nothing is limited. A count without calls stays for a while, because its owner usually calls again. */
+  /**
+   * Undefined if nothing is limited. A count without calls stays for a while, because its owner usually calls again.
+   */
   countOf(key: string | undefined): Count | undefined {
     if (key === undefined || this.limit === undefined) return undefined;
     const known = this.counts.get(key);

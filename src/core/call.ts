@@ -243,7 +243,7 @@ function traceOf(read: (name: string) => JsonValue | undefined): TraceContext | 
 /** A call on its way through the pipeline. */
 export type CallContext = McpContext | A2aContext;
 
-/** Whether the outer call of this one was counted and recorded with the same agent. */
+/** Whether this call is part of an outer call that was already counted and recorded for the same agent. */
 export const isPartOfSameAgent = (context: CallContext): boolean =>
   context.protocol === 'a2a' && context.call.nested === true && context.call.routed !== true;
 

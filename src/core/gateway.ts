@@ -169,7 +169,9 @@ export interface ListByServer {
 export interface ServerGateway extends Gateway {
   /** The list that the call's method names. A view of one server waits for that server and gets its failure. */
   listByServer(caller: Caller, call: Call): Promise<ListByServer>;
-  /** Runs `work` for a request to one server that is not an MCP message. The method of the call describes the request. */
+  /**
+   * Runs `work` for a request to one server that is not an MCP message. The method of the call describes the request.
+   */
   atServer<T>(caller: Caller, call: Call, server: string, work: () => Promise<T>): Promise<T>;
 }
 

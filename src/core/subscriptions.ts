@@ -151,8 +151,8 @@ export class Subscriptions {
   }
 
   /**
-   * Delivers the changes of tasks that the caller may still read: the policy may have changed since the subscription was
-   * opened. Of several changes during a decision only the newest is delivered.
+   * Delivers the changes of tasks that the caller may still read: the policy may have changed since the subscription
+   * was opened. Of several changes during a decision only the newest is delivered.
    */
   private taskNotices(
     context: McpContext,

@@ -4,7 +4,9 @@ import type { ReplicaHealth, UpstreamStatus } from './upstream.js';
 export interface Monitored {
   readonly kind: 'server' | 'agent';
   readonly name: string;
-  /** The server or agent itself. After a change of its settings this is another object, whose state is not known yet. */
+  /**
+   * The server or agent itself. After a change of its settings this is another object, whose state is not known yet.
+   */
   readonly upstream: object;
   health(): {
     readonly status: UpstreamStatus;

@@ -21,7 +21,9 @@ export interface UpstreamEntry {
   readonly enabled: boolean;
   /** The settings with secrets masked. For an entry of the configuration file, these are the settings in effect. */
   readonly settings: UpstreamSettings;
-  /** Data that an adapter stores beside the settings, such as fields of another product. Not interpreted, never secret. */
+  /**
+   * Data that an adapter stores beside the settings, such as fields of another product. Not interpreted, never secret.
+   */
   readonly meta: UpstreamSettings;
   /** Changes with every change of the entry; the same on all replicas. */
   readonly version: string;

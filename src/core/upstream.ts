@@ -115,8 +115,8 @@ export interface ReplicaHealth {
 }
 
 /**
- * One line that a server's process wrote to stderr, or to stdout if the line is not a message. Lines of `process` report
- * the start and the end of the process.
+ * One line that a server's process wrote to stderr, or to stdout if the line is not a message. Lines of `process`
+ * report the start and the end of the process.
  */
 export interface OutputLine {
   /** Milliseconds since 1970. */

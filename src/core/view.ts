@@ -132,7 +132,9 @@ export class View {
     return renames.single === server ? renames.byTool.get(own) : undefined;
   }
 
-  /** The tool that has this new name, as the configuration writes it: `server__tool`, or the tool of the only server. */
+  /**
+   * The tool that has this new name, as the configuration writes it: `server__tool`, or the tool of the only server.
+   */
   renamedTool(name: string): string | undefined {
     return this.current.renames?.byName.get(name);
   }

@@ -1,4 +1,7 @@
-/** The names of tools and prompts at an endpoint. URIs of resources never change: `owner-resolver.ts` finds their server. */
+/**
+ * The names of tools and prompts at an endpoint. URIs of resources never change: `owner-resolver.ts` finds their
+ * server.
+ */
 import { createHash } from 'node:crypto';
 
 export interface NamingOptions {

@@ -199,7 +199,7 @@ describe('a server whose lists depend on capabilities', () => {
     expect(choosy.announced).toEqual([]);
   });
 
-  it('first shows the list for clients without capabilities, and later announces the list for more capabilities', async () => {
+  it('first shows the list for clients without capabilities, and announces the list for others later', async () => {
     const choosy = new Choosy();
     let release = (): void => {};
     choosy.hold = new Promise((resolve) => {

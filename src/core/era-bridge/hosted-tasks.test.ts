@@ -158,7 +158,7 @@ describe('the memory of running tasks is limited', () => {
 });
 
 describe('changes of tasks at other replicas', () => {
-  test('the message about a change contains only the task id and has the key of the task; followers read the record', async () => {
+  test('the message about a change contains only the task id; followers of the task read the record', async () => {
     const told: [JsonValue, string | undefined][] = [];
     const keys = new Set<string>();
     const listeners: ((payload: JsonValue) => void)[] = [];

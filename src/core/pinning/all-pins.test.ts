@@ -203,7 +203,7 @@ describe.each(['sqlite', 'postgres'] as const)('S21: pins in %s', (engine) => {
     expect(await check(pins, [tool('read', 'Third.')])).toEqual(['read']);
   });
 
-  test("a new tool waits for an approval if it copies a removed tool or its name resembles another server's tool", async () => {
+  test('a new tool that copies a removed tool, or resembles a tool of another server, waits for an approval', async () => {
     const one = await replica();
     const pins = one.pins('files');
     expect(await check(pins, [tool('read', 'Reads.'), tool('list', 'Lists.')])).toEqual([]);
@@ -278,7 +278,7 @@ describe.each(['sqlite', 'postgres'] as const)('S21: pins in %s', (engine) => {
   });
 });
 
-test('S21: while the database is unavailable, known definitions are offered; new definitions wait for the database', async () => {
+test('S21: without the database, known definitions are offered and new definitions wait', async () => {
   const data = mkdtempSync(join(tmpdir(), 'parley-pins-'));
   const state = await openState({ data, sweepMs: 0 });
   let away = false;

@@ -1,6 +1,7 @@
 /**
  * Pins the definitions of servers (S21): the first definition of an item is trusted, and a different one needs an
- * approval. This class holds the pins of all servers in memory and follows the database; `DefinitionCheck` compares lists.
+ * approval. This class holds the pins of all servers in memory and follows the database; `DefinitionCheck` compares
+ * lists.
  */
 
 import { type AllPins, DefinitionCheck, type PinningOptions } from './definition-check.js';

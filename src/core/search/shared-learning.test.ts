@@ -154,7 +154,7 @@ test('remembers a search without its text, and at most the first 500 characters 
   expect(bytesHeld() - before).toBeLessThan(5_000_000);
 });
 
-test('learns nothing from failed calls, from unidentified callers or while off; limits the outcomes of one caller', async () => {
+test('learns nothing from failed calls or unidentified callers, nor while off; limits each caller', async () => {
   const one = await replica(a);
   const shown = [{ server: 'photo', name: 'read_photo' }];
   const search = { text: 'read', terms: ['read'], shown, plain: shown, learned: undefined };

@@ -48,7 +48,7 @@ test('a tool is found by the title and the description that its server gives its
   expect(await names(search, 'scientific preprints')).toEqual(['b__search']);
 });
 
-test('S27: concurrent searches find only the tools of their own caller at a server with an account per caller', async () => {
+test('S27: at a server with an account per caller, concurrent searches find only the tools of their caller', async () => {
   const partOf = (name: string) => {
     const item = { key: name, own: name, value: { name, description: `Reads the notes of ${name}` }, mirrored: [] };
     const snapshot = { items: [item as Item], byKey: new Map([[name, item as Item]]) };
