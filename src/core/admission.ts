@@ -34,11 +34,14 @@ export interface AdmissionRequest {
   readonly protocol: 'mcp' | 'a2a';
   readonly method: string;
   readonly target: Target;
-  /** Parsed on first read. */
+  /** The arguments of the call, parsed on first read. */
   readonly arguments: JsonValue | undefined;
   /** The tool as its server lists it, if known. */
   readonly item?: { readonly value: JsonObject } | undefined;
-  /** The call is part of another call of the same caller, which has passed the interceptors already. */
+  /**
+   * `nested`: the call is part of an outer call of the same caller, and the outer call has already passed the
+   * interceptors.
+   */
   readonly call?: { readonly nested?: true };
   /** The admission writes its decision and the rule here, for the audit trail. */
   readonly notes?: CallNotes;
@@ -51,7 +54,7 @@ export interface AdmissionRequest {
 export interface Admission {
   /** Whether the caller may know that the target exists. Absent if nothing is hidden from any caller. */
   sees?(caller: Caller, target: ItemTarget): boolean | Promise<boolean>;
-  /** Whether `sees` is true for every target; the decision per target is then skipped. Absent: not known. */
+  /** Whether `sees` is true for every target; the decision per target is then skipped. If absent, this is not known. */
   seesEverything?(caller: Caller): boolean;
   /** The rule that hides the target from the caller, for the audit trail; undefined if none does. */
   hiddenBy?(caller: Caller, target: ItemTarget): string | undefined;

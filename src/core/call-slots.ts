@@ -12,7 +12,7 @@ export interface CallLimits {
   readonly bytes: number;
 }
 
-/** The counters that a call counts against. */
+/** The caller, the session and the server whose limits apply to a call. */
 export interface CallOwner {
   readonly caller: string | undefined;
   readonly session: string | undefined;

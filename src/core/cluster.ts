@@ -4,7 +4,7 @@ import type { Cancellation } from './caller.js';
 /** A request from another replica. */
 export interface Asked {
   readonly from: string;
-  /** Cancelled by the asking replica, and when that replica is gone. */
+  /** Cancelled when the asking replica cancels the request or is gone. */
   readonly cancellation: Cancellation;
   /** Sends an event before the answer. */
   emit(event: JsonValue): void;

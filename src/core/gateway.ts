@@ -20,9 +20,9 @@ export { ALL_SERVERS, oneServer, View } from './view.js';
 export interface Call {
   /** The id that log lines and errors of this request share; the inbound adapter sets it. */
   readonly requestId?: string;
-  /** The network address of the client, if it has one: for the audit trail. */
+  /** The network address of the client, for the audit trail; undefined if the client has none. */
   readonly address?: string | undefined;
-  /** The id of the client's message, if it has one: for the log. */
+  /** The id of the client's message, for the log; absent if the message has none. */
   readonly id?: Id;
   readonly method: string;
   readonly params: RawObject;
@@ -36,9 +36,12 @@ export interface Call {
   readonly task?: { readonly ttl: number | undefined };
   /** The state of an earlier outcome whose questions this request answers. The params contain the answers. */
   readonly state?: CallState | undefined;
-  /** Return all items of a list at once: set by the gateway for its own requests, which need no cursors. */
+  /** Returns all items of a list at once. The gateway sets this for its own requests, which need no cursors. */
   readonly whole?: true;
-  /** A message to a tool agent caused this call: call limits count the caller for the message already. */
+  /**
+   * Set if a message to a tool agent caused this call. The call limits have already counted that message for the
+   * caller.
+   */
   readonly nested?: true;
   /**
    * The trace context for the server, if the gateway traces the call. Otherwise the client's trace context passes
@@ -50,8 +53,8 @@ export interface Call {
   /** Takes a notification that belongs to this request: `notifications/progress` or `notifications/message`. */
   notify(notification: Notification): void;
   /**
-   * The server closed its stream and expects a reconnect after `retry`. The client's stream may close too if the client
-   * can resume.
+   * Called when the server closed its stream and expects a reconnect after `retry` milliseconds. The client's stream
+   * may close too if the client can resume.
    */
   polling?(retry: number): void;
   /** Applied to the result of a call that became a task, because the task ends after the interceptors have returned. */

@@ -57,7 +57,7 @@ const ASK_EVERY = 10_000;
 const COLLECT = 200;
 /** The most lines that are collected; the rest is dropped and counted. */
 const MOST_COLLECTED = 500;
-/** The most followers of one process, and of one caller. */
+/** The most followers of one process, and the most followers of one caller. */
 const MOST_FOLLOWERS = 100;
 
 /** Passes the log lines of calls on all replicas to followers. A slow follower misses lines and delays nothing. */
@@ -171,7 +171,7 @@ export class LiveTail {
   }
 }
 
-/** The test of a filter. */
+/** Returns the function that tests whether a line matches the filter. */
 export function matcherOf({
   server,
   tool,

@@ -5,7 +5,9 @@ const ACCEPTABLE = /^[A-Za-z0-9._-]{1,128}$/;
 
 /** Distinguishes this process from all others. */
 const PROCESS = randomBytes(6).toString('hex');
-/** Random digits for many ids: one request of the system and one conversion for each id would be slow. */
+/**
+ * Random digits for many ids. They are made together, because one system call and one conversion per id would be slow.
+ */
 let digits = '';
 let used = 0;
 const DIGITS = 16;

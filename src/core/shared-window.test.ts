@@ -32,7 +32,7 @@ describe('a limit that replicas share', () => {
       let count = 0;
       for (let round = 0; round < 20; round++) count += await admitted(replicas, Math.ceil(limit / 5) + 3);
       expect(count).toBeLessThanOrEqual(limit);
-      // What a replica reserves and does not use is lost to the others.
+      // Other replicas cannot use what a replica has reserved but not used.
       expect(count).toBeGreaterThanOrEqual(limit - 2 * Math.ceil(limit / 10));
       expect(counter.asked).toBeLessThan(40);
     },

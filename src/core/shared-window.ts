@@ -11,7 +11,7 @@ export interface SharedWindowsOptions {
   readonly name: string;
   /** The most uses in each interval, over all replicas. */
   readonly limit: number;
-  /** In milliseconds. */
+  /** The length of an interval, in milliseconds. */
   readonly interval: number;
   readonly counter: SharedCounter;
   /** The clock that all replicas share. */
@@ -36,7 +36,7 @@ interface Window {
   used: number;
   /** Uses that this replica took from the shared counter. */
   reserved: number;
-  /** All uses of the interval are reserved, by this replica or by others. */
+  /** Whether all uses of the interval are reserved, by this replica or by others. */
   full: boolean;
   reserving: Promise<void> | undefined;
 }

@@ -23,7 +23,7 @@ const LIMITS: SubscriptionLimits = {
 
 /** The open subscriptions of one caller. */
 interface Held {
-  /** The subscriptions, and the number of names as their bytes. */
+  /** Counts the subscriptions. Its bytes are the number of names in them. */
   readonly subscriptions: Quota;
   readonly characters: Quota;
 }

@@ -121,7 +121,7 @@ describe('backoff', () => {
 });
 
 describe('Paced', () => {
-  test('runs at once, and then once per interval, however many signals arrive', () => {
+  test('runs at the first signal, and then at most once per interval, however many signals arrive', () => {
     let runs = 0;
     const paced = new Paced(() => runs++, 1_000);
     for (let i = 0; i < 100; i++) paced.signal();

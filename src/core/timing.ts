@@ -104,7 +104,7 @@ export class Backoff {
     return backoff(this.count, this.options);
   }
 
-  /** Called after a success: the next failure counts as the first. */
+  /** Called after a success. The next failure then counts as the first. */
   reset(): void {
     this.count = 0;
   }

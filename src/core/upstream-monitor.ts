@@ -37,7 +37,7 @@ export interface UpstreamState {
   readonly since: number;
   /** The number of tools of a server, or of skills of an agent. */
   readonly count?: number;
-  /** From the start to the first answer or the first failure, in milliseconds. */
+  /** The time from the start to the first answer or the first failure, in milliseconds. */
   readonly took?: number;
   /** The problem, in a text that callers may read. */
   readonly problem?: string;

@@ -10,7 +10,7 @@ export type UpstreamKind = 'server' | 'agent';
 /** Settings in the form of the configuration file. */
 export type UpstreamSettings = Readonly<Record<string, unknown>>;
 
-/** One server or agent. It contains no secrets: each is masked. */
+/** One server or agent. All secrets are masked. */
 export interface UpstreamEntry {
   readonly kind: UpstreamKind;
   readonly name: string;

@@ -35,14 +35,14 @@ export interface UpstreamCall {
   readonly after?: readonly string[];
   /** The arguments of this tool that are repeated in headers. */
   readonly mirrored: readonly MirroredParam[];
-  /** The trace context of the request; absent if `_meta` has it already, or nobody traces the call. */
+  /** The trace context of the request; absent if `_meta` contains it or the call is not traced. */
   readonly trace?: TraceContext | undefined;
   notify(notification: Notification): void;
   /** Throws if the call may no longer run. Called right before the call is written to a process. */
   permit?(): void;
   /**
-   * The server closed its stream and expects a reconnect after `retry`. The client's stream may close too if the client
-   * can resume.
+   * Called when the server closed its stream and expects a reconnect after `retry` milliseconds. The client's stream
+   * may close too if the client can resume.
    */
   polling?(retry: number): void;
 }
@@ -50,7 +50,7 @@ export interface UpstreamCall {
 export type WatchEvent =
   | {
       readonly kind: ListKind;
-      /** The watch was interrupted: the list may have changed unnoticed. */
+      /** Set if the watch was interrupted and the list may have changed unnoticed. */
       readonly lapsed?: true;
       /**
        * The client capabilities of the session that reported the change; undefined if the change concerns the lists of
@@ -90,7 +90,7 @@ export interface UpstreamHealth {
   readonly probed?: { readonly at: number; readonly took: number };
   /** A problem of a server that is up, in a text that callers may read. */
   readonly warning?: string;
-  /** The equivalent servers behind this one, for operators only. */
+  /** The equivalent servers behind this upstream, for operators only. */
   readonly replicas?: readonly ReplicaHealth[];
 }
 
@@ -98,7 +98,7 @@ export interface UpstreamHealth {
 export interface ReplicaHealth {
   /** The position of the replica in the configuration, from 1. */
   readonly position: number;
-  /** Its URL without secrets. */
+  /** The URL of the replica without secrets. */
   readonly url: string;
   readonly status: UpstreamStatus;
   readonly detail?: string;
@@ -108,9 +108,9 @@ export interface ReplicaHealth {
   /** Calls and failures since the start of the process. */
   readonly calls: number;
   readonly failures: number;
-  /** The expected worth of a call, from 0 to 1, once it is known. */
+  /** The expected reward of a call, from 0 to 1; absent until known. */
   readonly expected?: number;
-  /** How its tools differ from those that the gateway lists. */
+  /** How the tools of the replica differ from those that the gateway lists; absent if they do not. */
   readonly differs?: string;
 }
 
@@ -186,9 +186,9 @@ export interface Upstream {
   listNews(kind: ListKind, capabilities: ClientCapabilities): ListNews;
   /** Continues a call that another process parked, from the data of `ParkedCall.portable`. */
   adopt?(call: JsonValue, caller: Caller): ParkedCall | undefined;
-  /** The roots of the client with this session changed. */
+  /** Called when the roots of the client with this session changed. */
   rootsChanged(session: string): void;
-  /** The client with this session is gone. */
+  /** Called when the client with this session is gone. */
   release(session: string): void;
   health(): UpstreamHealth;
   /**

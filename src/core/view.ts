@@ -1,7 +1,7 @@
 import { type Glob, globOf } from './catalog/glob.js';
 import { Naming, type NamingOptions, OWN_NAMES, separated, spellingsOf } from './catalog/names.js';
 
-/** Patterns for names or URIs: without `allow` all are shown, and `deny` wins. */
+/** Patterns for names or URIs. Without `allow` all items are shown. `deny` takes precedence over `allow`. */
 export interface Filter {
   readonly allow: readonly string[];
   readonly deny: readonly string[];
@@ -30,17 +30,17 @@ export interface Selection {
   readonly groups?: readonly string[];
   /** Patterns for the names of tools and prompts, in any of their spellings. Without patterns all are shown. */
   readonly names?: readonly string[];
-  /** Tools by patterns for any of their spellings; `rename` has new names by `server__tool`. */
+  /** Patterns for the tools, in any spelling of their names. `rename` maps `server__tool` to a new name. */
   readonly tools?: Filter & { readonly rename: Readonly<Record<string, string>> };
-  /** Prompts by patterns for any of their spellings. */
+  /** Patterns for the prompts, in any spelling of their names. */
   readonly prompts?: Filter;
-  /** Resources by patterns for their URIs, and templates by patterns for their text. */
+  /** Patterns for the URIs of resources and for the texts of resource templates. */
   readonly resources?: Filter;
   /**
    * How names are prefixed; by default as configured. `own` means the server's own names and requires a single server.
    */
   readonly naming?: NamingOptions | 'own';
-  /** Undefined: as configured for all servers. */
+  /** The exposure of the view; undefined for the exposure that is configured for all servers. */
   readonly exposure?: ExposureOptions;
 }
 
@@ -79,7 +79,7 @@ export class View {
     return this.selection.name;
   }
 
-  /** Undefined: as configured. */
+  /** The naming of the view; undefined for the configured naming. */
   get naming(): Naming | undefined {
     return this.current.naming;
   }

@@ -71,7 +71,7 @@ export interface AgentDispatcherOptions {
   readonly records: AgentRecords;
   readonly seal: Seal;
   readonly limits: A2aLimits;
-  /** In milliseconds. */
+  /** The time limits, in milliseconds. */
   readonly timeouts: DispatchTimes;
   /**
    * The name of this gateway in the list of gateways that a message has passed. All replicas have the same name (G-6).
@@ -181,7 +181,7 @@ export class AgentDispatcher implements AgentGateway {
     return record?.trace;
   }
 
-  /** Runs `work` after the interceptors admitted it. Interceptors see the work as the request for a card. */
+  /** Reads a card: runs `work` after the interceptors have admitted the request for the card. */
   async read<T>(caller: Caller, agent: string | undefined, work: () => Promise<T>): Promise<T> {
     const operation = 'GetExtendedAgentCard';
     const call: AgentCall = {

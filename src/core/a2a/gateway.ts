@@ -9,9 +9,9 @@ import type { Events, Exchange, Passed } from './agent.js';
 export interface AgentCall {
   /** The id that log lines and errors of this request share; the inbound adapter sets it. */
   readonly requestId?: string;
-  /** The network address of the client, if it has one: for the audit trail. */
+  /** The network address of the client, for the audit trail; undefined if the client has none. */
   readonly address?: string | undefined;
-  /** The id of the client's message, if its binding has one: for the log. */
+  /** The id of the client's message, for the log; undefined if its binding has no ids. */
   readonly id?: Id;
   /** The agent for the request; undefined if the routing agent chooses one (G-4). */
   readonly agent: string | undefined;

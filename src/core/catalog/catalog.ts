@@ -518,7 +518,7 @@ const LIST_METHODS = Object.keys(KINDS) as ListMethod[];
 const itemTarget = (server: string, kind: ItemTarget['kind'], { own: name, value }: Item): ItemTarget =>
   kind === 'tool' ? { server, kind, name, definition: value } : { server, kind, name };
 
-/** Changes come in groups: a server that adds ten tools may notify ten times. */
+/** How long changes are collected, in milliseconds. A server that adds ten tools may notify ten times. */
 const COALESCE = 10;
 const SPACING = 250;
 

@@ -206,7 +206,7 @@ describe('a server that does not answer', () => {
     expect(await stand.seen()).toEqual(['a']);
   });
 
-  it('leaves the previous list in use', async () => {
+  it('does not replace the previous list', async () => {
     const stand = new Stand();
     await stand.names();
     await vi.advanceTimersByTimeAsync(MINUTE);

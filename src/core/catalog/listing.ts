@@ -72,7 +72,7 @@ const MOST_WARNINGS = 1_000;
 
 /** How long a list without a TTL stays fresh, by how the gateway learns of its changes. */
 const INTERVAL: Readonly<Record<ListNews, number>> = {
-  // The server announces changes. Reading again now and then repairs a lost notification.
+  // The server announces changes. The gateway still reads the list from time to time, in case a notification was lost.
   pushed: 10 * 60_000,
   polled: 60_000,
   // The server is not running, so its list changes only if a new version is installed.
@@ -109,7 +109,7 @@ type Failure = ProtocolError | UpstreamRpcError;
  */
 export class Listing {
   snapshot: Snapshot | undefined;
-  /** The list with the withheld items. */
+  /** The list, including the withheld items. */
   private complete: Snapshot | undefined;
   private fetching: { readonly promise: Promise<Snapshot>; readonly since: number } | undefined;
   /** The read that starts after the current one, because the list changed after the current read began. */
@@ -117,11 +117,11 @@ export class Listing {
   /** The error and the time of the last failed read; a successful read clears it. */
   failure: { readonly error: Failure; readonly at: number } | undefined;
   private outdated = false;
-  /** The server announced the change, and the gateway notified the callers. */
+  /** Whether the server announced the change, so that callers have been notified. */
   private announced = false;
-  /** Callers got an answer without this list and need a notification. */
+  /** Whether callers got an answer without this list and need a notification. */
   private missed = false;
-  /** A caller waited the full time. No caller waits again until the server answers. */
+  /** Whether a caller waited the full time. If so, no caller waits again until the server answers. */
   private slow = false;
   private readonly warned = new Set<string>();
   /** Whether the last read equalled the list for clients without capabilities. */

@@ -100,7 +100,7 @@ describe('lists of many servers', () => {
     [2, 2],
     [3, 1],
     [4, 1],
-  ])('S0-33: in pages of %i take %i pages and contain each item once, in order', async (size, pages) => {
+  ])('S0-33: with page size %i take %i pages and contain each item once, in order', async (size, pages) => {
     const { page, all } = testbed({ a: { tools: ['x'] }, b: { tools: [] }, c: { tools: ['y', 'z'] } }, size);
     expect(await all()).toEqual(['a__x', 'c__y', 'c__z']);
     let count = 0;

@@ -12,7 +12,10 @@ import type { Item } from './listing.js';
 
 const CURSOR_TTL = 60 * 60 * 1000;
 
-/** The end of a page: after this item of this server, or at this index if the item is gone by then. */
+/**
+ * The end of a page. The next page begins after this item of this server, or at this index if the item no longer
+ * exists.
+ */
 interface Position {
   readonly method: string;
   readonly view: string;

@@ -81,7 +81,7 @@ describe('a server that has not answered yet', () => {
     expect(stand.attempts).toBe(1);
   });
 
-  it('does not delay a caller that comes a second after the start', async () => {
+  it('does not delay a caller that asks a second after the start', async () => {
     void stand.server.warm();
     await vi.advanceTimersByTimeAsync(PATIENCE);
     expect((await stand.list()).waited).toBe(0);
@@ -104,7 +104,7 @@ describe('a server that has not answered yet', () => {
     expect(stand.announced).toEqual([]);
   });
 
-  it('and fails is reported with its reason at once, retried, and announced', async () => {
+  it('and fails is reported at once with a reason, tried again, and announced when it answers', async () => {
     stand.become('failing');
     expect(await stand.list()).toEqual({ waited: 0, got: 'The server is gone' });
     await vi.advanceTimersByTimeAsync(60_000);
@@ -116,7 +116,7 @@ describe('a server that has not answered yet', () => {
     expect(stand.announced).toEqual(['toolsListChanged']);
   });
 
-  it('and hangs at the second attempt too delays callers once, briefly', async () => {
+  it('and also hangs at the second attempt causes one short wait', async () => {
     stand.become('failing');
     await stand.list();
     stand.become('silent');

@@ -88,7 +88,7 @@ const NO_GROUPS: readonly string[] = [];
 export class CatalogServer {
   readonly name: string;
   description: ServerDescription | undefined;
-  /** The description with instructions that are withheld. */
+  /** The description, including withheld instructions. */
   private complete: ServerDescription | undefined;
   private describedAt = 0;
   private asking: Promise<ServerDescription> | undefined;

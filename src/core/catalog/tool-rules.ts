@@ -6,7 +6,7 @@ export interface ToolRulesOptions {
   readonly allow: readonly string[];
   /** Patterns for the own names of tools that are never offered, even if allowed. */
   readonly deny: readonly string[];
-  /** New names by own names. */
+  /** The new names of tools, by their own names. */
   readonly rename: Readonly<Record<string, string>>;
   /** How the definitions of the tools are checked; default: not at all. */
   readonly lint?: LintMode;

@@ -48,7 +48,7 @@ interface Running {
   readonly answers: InputResponses;
   parked: ParkedCall | undefined;
   readonly waiting: Set<() => void>;
-  /** Settles with the last write, so that the changes of a task are written one after another. */
+  /** Settles when the last write has ended. The next write waits for it, so that the changes are written in order. */
   saved: Promise<void>;
   expiry: NodeJS.Timeout | undefined;
   /** The time at which the record is removed, by `performance.now()`. */
@@ -460,7 +460,7 @@ const sizeOf = (value: object): number => Buffer.byteLength(JSON.stringify(value
 const GONE = 'The gateway process that ran the task is gone';
 const ABANDONED = failedTask('upstream_error', GONE);
 
-/** The end of a task without an outcome of its call, which may have run. */
+/** The end of a task whose call returned no outcome. The call may have run. */
 function failedTask(reason: Reason, message: string): Pick<HostedTaskRecord, 'status' | 'statusMessage' | 'error'> {
   const error = errorObject(new ProtocolError(reason, message, { outcome: 'unknown' }), NEWEST);
   return { status: 'failed', statusMessage: message, error: error as unknown as JsonObject };

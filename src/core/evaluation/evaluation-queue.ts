@@ -13,7 +13,7 @@ export interface EvaluationQueueOptions {
   readonly within: Quota;
   /** Takes each evaluation, with its duration in milliseconds. Must not throw. */
   done(call: EvaluatedCall, evaluation: Evaluation, ms: number): void;
-  /** Counts each call. */
+  /** Counts each call by its result. */
   counted(result: EvaluationResult): void;
   /** Takes the reason of a failure that should be logged. */
   failed(reason: string): void;

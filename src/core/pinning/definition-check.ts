@@ -31,7 +31,7 @@ export interface PinnedItem {
   readonly value: JsonObject;
 }
 
-/** Largest number of pins of a server. Further items are not pinned. In quarantine mode they are withheld. */
+/** The most pins of a server. Further items are not pinned. In quarantine mode they are withheld. */
 export const MOST_PINS = 5_000;
 /**
  * The most changes that are stored in one period, so that a server that changes without pause does not fill the audit
@@ -100,7 +100,7 @@ export class DefinitionCheck {
     return names;
   }
 
-  /** Whether the item waits for an approval, for calls while the list of the server cannot be read. */
+  /** Whether the item waits for an approval. Used for calls while the list of the server cannot be read. */
   withholds(kind: PinKind, own: string): boolean {
     if (this.mode === 'warn') return false;
     return this.pinning.of(this.server).get(pinKey(kind, storedName(own)))?.seen !== undefined;

@@ -16,7 +16,7 @@ const SHAPES: Readonly<Record<string, string>> = {
 /** Shorter names are too often similar by chance. */
 const SHORTEST = 5;
 
-/** The name without its style: case, separators, hidden characters. */
+/** The name without case, separators and hidden characters. */
 const plain = (name: string): string =>
   name
     .normalize('NFKC')

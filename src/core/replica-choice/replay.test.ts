@@ -42,7 +42,7 @@ describe('replay', () => {
     expect(effective).toBeLessThan(choices);
   });
 
-  it('ranks the learned policy highest, and weighs all choices of the recorded policy equally', () => {
+  it('estimates the learned policy highest, and uses all choices for the recorded policy', () => {
     const rewards = [...estimates.values()].map(({ reward }) => reward);
     expect(estimates.get('learned')!.reward).toBe(Math.max(...rewards));
     expect(estimates.get('learned')!.reward).toBeGreaterThan(0.9 * truth('a'));

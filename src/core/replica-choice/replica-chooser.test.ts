@@ -160,7 +160,7 @@ describe('S1-77: on seeded simulations with the success rates 0.95, 0.80 and 0.5
     console.log(`successes, learned against round robin: ${lines.join(', ')}`);
   });
 
-  it('leaves the best replica when it begins to fail, and returns when it works again', () => {
+  it('avoids the best replica when that replica begins to fail, and prefers it again when it works', () => {
     for (const seed of SEEDS) {
       const learned = simulation(seed, 'learned');
       learned(1_000);

@@ -10,7 +10,7 @@ export interface ReplicaChooserOptions {
   readonly random?: Random;
   /** The share of calls that try a replica at random. */
   readonly exploration?: number;
-  /** The factor by which one observation reduces the weight of earlier ones. */
+  /** The factor by which one observation reduces the weight of earlier observations. */
   readonly discount?: number;
 }
 
@@ -56,7 +56,7 @@ const DISCOUNT = 0.995;
 const PRIOR_MEAN = 0.7;
 const PRIOR_STRENGTH = 1;
 const PRIOR_VARIANCE = 0.03;
-/** The weight of the estimate over all classes, in observations of one class. */
+/** The weight of the estimate over all classes, expressed as a number of observations of one class. */
 const POOL_STRENGTH = 4;
 /** Each call in flight beyond this number lowers the expected reward by `LOAD_SHARE`. */
 const FREE_IN_FLIGHT = 4;
@@ -185,7 +185,7 @@ export class ReplicaChooser {
     });
   }
 
-  /** The probability of each replica to be chosen for a call of a class, as loads and circuits are given. */
+  /** For each replica of `among`, with the given loads, the probability that it is chosen for a call of a class. */
   propensities(requestClass: string, among: readonly Load[]): number[] {
     const replicas = among.map(({ replica, inFlight }) => ({
       ...(this.find(replica) ?? this.made(replica)),

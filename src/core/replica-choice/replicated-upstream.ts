@@ -43,10 +43,10 @@ const MOST_SESSIONS = 20_000;
 const MOST_ELICITATIONS = 2_000;
 
 /**
- * Several equivalent servers as one. Sessions, tasks, parked calls, cursors, request states and subscriptions stay with
- * their replica; every other call goes to a replica that `ReplicaChooser` chooses. A call moves to another replica only
- * if nothing of it was sent. Lists and descriptions come from one replica, the lead, so that they do not change from
- * call to call.
+ * Presents several equivalent servers as one server. Sessions, tasks, parked calls, cursors, request states and
+ * subscriptions stay with their replica; every other call goes to a replica that `ReplicaChooser` chooses. A call moves
+ * to another replica only if nothing of it was sent. Lists and descriptions come from one replica, the lead, so that
+ * they do not change from call to call.
  */
 export class ReplicatedUpstream implements Upstream {
   readonly name: string;
@@ -148,7 +148,7 @@ export class ReplicatedUpstream implements Upstream {
       if (session !== undefined) this.sessions.set(session, replica);
       const outcome = await this.send(replica, caller, call, next !== undefined, choice);
       const movable = outcome.kind === 'error' && isUnsent(outcome.error) && !call.cancellation.cancelled;
-      // A failure to follow a task does not say whether the task had been created.
+      // If following a task fails, the outcome does not say whether the task was created.
       if (!movable || call.tasks === 'follow' || tried.size >= this.replicas.length) return outcome;
       next = undefined;
     }

@@ -1,4 +1,4 @@
-/** How a call at a replica ended. */
+/** The outcome of a call at a replica. */
 export interface ReplicaOutcome {
   readonly success: boolean;
   /** Milliseconds. */

@@ -38,7 +38,7 @@ const top = (tools: ToolRanking, learning: Learning, caller: string | undefined,
   tools.search(query, { limit: 5, learned: learning.for(caller) }).map(({ name }) => name);
 
 describe('Learning', () => {
-  it('learns words of successful searches that no description has', () => {
+  it('learns words that only successful searches contain and no description has', () => {
     const tools = index();
     const learning = new Learning();
     teach(learning, ['ann', 'ben', 'cid', 'dan']);
@@ -173,23 +173,26 @@ describe('poisoning', () => {
         return { server: topic, name: `${VERBS[number % VERBS.length]}_${topic}` };
       },
     ],
-  ])('one caller with 10,000 false successes %s moves no other top 5 by more than one rank', (_, toolOf) => {
-    const tools = index();
-    const learning = new Learning();
-    teach(learning, honest, 6);
-    learning.replay(tools);
-    const searchers = ['ann', 'newcomer', undefined];
-    const before = searchers.map((caller) => queries.map((query) => top(tools, learning, caller, query)));
-    for (let number = 0; number < 10_000; number += 1) {
-      const text = `${queries[number % queries.length]} extra${number}x`;
-      learning.record({ caller: 'mallory', terms: termsOf(text), tool: toolOf(number) });
-    }
-    learning.replay(tools);
-    for (const [who, caller] of searchers.entries()) {
-      for (const [number, query] of queries.entries()) {
-        const after = top(tools, learning, caller, query);
-        expect(mostMoved(before[who]![number]!, after), `${caller}: ${query}`).toBeLessThanOrEqual(1);
+  ])(
+    '10,000 false successes of one caller %s move no tool in another caller’s top 5 by more than one rank',
+    (_, toolOf) => {
+      const tools = index();
+      const learning = new Learning();
+      teach(learning, honest, 6);
+      learning.replay(tools);
+      const searchers = ['ann', 'newcomer', undefined];
+      const before = searchers.map((caller) => queries.map((query) => top(tools, learning, caller, query)));
+      for (let number = 0; number < 10_000; number += 1) {
+        const text = `${queries[number % queries.length]} extra${number}x`;
+        learning.record({ caller: 'mallory', terms: termsOf(text), tool: toolOf(number) });
       }
-    }
-  });
+      learning.replay(tools);
+      for (const [who, caller] of searchers.entries()) {
+        for (const [number, query] of queries.entries()) {
+          const after = top(tools, learning, caller, query);
+          expect(mostMoved(before[who]![number]!, after), `${caller}: ${query}`).toBeLessThanOrEqual(1);
+        }
+      }
+    },
+  );
 });

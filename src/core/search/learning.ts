@@ -8,7 +8,7 @@ import type { ToolRanking } from './tool-ranking.js';
 /** The weights that a replay can choose. 0 switches a part off. */
 const WEIGHTS = [0, 0.1, 0.2, 0.3, 0.45, 0.6, 0.8];
 const REPLAYED = 400;
-/** The longest slice of a replay, in milliseconds. */
+/** The longest slice of a replay, in milliseconds, before other work runs. */
 const SLICE = 2;
 /**
  * The most that learning adds to a tool's score, as a share of the best score for the need, before the weight is

@@ -1,7 +1,7 @@
 import type { Weights } from './learning.js';
 import type { KeptOutcome } from './outcomes.js';
 
-/** An outcome as all replicas share it. */
+/** An outcome that all replicas share. */
 export interface SharedOutcome extends KeptOutcome {
   /** The words of the search, if the operator allows the gateway to keep them. */
   readonly text?: string | undefined;

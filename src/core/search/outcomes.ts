@@ -9,7 +9,7 @@ export interface SearchOutcome {
   readonly tool: ToolKey;
 }
 
-/** An outcome as it is stored. */
+/** An outcome in its stored form. */
 export interface KeptOutcome extends SearchOutcome {
   /** A hash of the search, equal for equal searches, so that a repeated search counts once. */
   readonly query: number;
@@ -104,7 +104,7 @@ export class Outcomes {
     return (this.byCaller.get(caller)?.size ?? 0) > this.loudness;
   }
 
-  /** Computes again from how many outcomes on a caller is loud. Replicas with equal outcomes get equal results. */
+  /** Computes the limit above which a caller is loud again. Replicas with equal outcomes get equal limits. */
   measureLoudness(): void {
     const sizes = [...this.byCaller.values()].map(({ size }) => size).sort((a, b) => a - b);
     const median = sizes[Math.floor((sizes.length - 1) / 2)] ?? 0;

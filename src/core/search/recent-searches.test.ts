@@ -8,7 +8,7 @@ const search = (text: string, ...shown: Searched['shown']): Searched => ({
 });
 const yes = (): boolean => true;
 
-test('a successful call belongs to the newest search of its caller that showed the tool, once', () => {
+test('a successful call counts once, for the newest search of its caller that showed the tool', () => {
   const recent = new RecentSearches();
   recent.add('ann', search('first', read));
   recent.add('ann', search('second', read, send));

@@ -1,7 +1,7 @@
 import { BoundedCache } from '../bounded-cache.js';
 import type { ToolKey } from './tool-key.js';
 
-/** A search whose results a caller may call. */
+/** A search, and the tools among its results that the caller may call. */
 export interface Searched {
   /** The text of the search; empty if the operator does not allow the gateway to keep texts. */
   readonly text: string;

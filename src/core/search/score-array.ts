@@ -4,7 +4,7 @@ export interface TermPostings {
   readonly impacts: Float32Array;
 }
 
-/** Scores of documents while one query is answered. The next query uses the same arrays. */
+/** The scores of documents during one query. The next query uses the same arrays. */
 export class ScoreArray {
   private values = new Float32Array(0);
   private touched = new Uint32Array(0);
@@ -45,7 +45,7 @@ export class ScoreArray {
     this.values[document] = value + amount;
   }
 
-  /** Keeps the larger of the score and the amount. */
+  /** Sets the score of a document to the amount if the amount is larger. */
   raise(document: number, amount: number): void {
     const value = this.values[document]!;
     if (value === 0) this.touch(document);

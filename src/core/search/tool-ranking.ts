@@ -86,7 +86,7 @@ export class ToolRanking {
   private readonly sum = new ScoreArray();
   private readonly synonyms = new ScoreArray();
   private readonly needs = new ScoreArray();
-  /** The part of the index that the last query saw. */
+  /** The documents that were visible in the last query. */
   private seen = this.postings.seen(undefined);
   private readonly rarityOf = (term: string): number => this.postings.rarity(term, this.seen);
 
@@ -100,7 +100,7 @@ export class ToolRanking {
     this.postings.add(new Segment(server, documents));
   }
 
-  /** How much a term distinguishes the tools that the last query saw. */
+  /** How much a term distinguishes the tools that were visible in the last query. */
   rarity(term: string): number {
     return this.rarityOf(term);
   }
@@ -114,7 +114,7 @@ export class ToolRanking {
   /**
    * The distinct terms of a need that count, and how many of them count for one tool. All terms of a usual need count.
    * Of a long message only the rarest terms count, rarest first, because the request itself is often not at the
-   * beginning. Rarity is measured among the tools that the last query saw.
+   * beginning. Rarity is measured among the tools that were visible in the last query.
    */
   countedTerms(all: readonly string[]): { readonly terms: ReadonlySet<string>; readonly most: number } {
     const terms = new Set(readOf(all));
@@ -195,7 +195,7 @@ export class ToolRanking {
     return allowed ? (document) => allowed(keyOf(this.postings.place(document))) : () => true;
   }
 
-  /** The scores of a query, valid until the next one. */
+  /** The scores of a query, valid until the next query. */
   private scored(
     query: string | readonly string[],
     { learned, visible }: SearchOptions,

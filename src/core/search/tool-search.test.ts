@@ -90,7 +90,7 @@ test('the trust of a server lowers the scores of its tools', async () => {
   expect(await order(0.1)).toBe('b__mail_sending');
 });
 
-test('a result names the tools that are collapsed into it', async () => {
+test('a result names the nearly equal tools that it stands for', async () => {
   const tools = { create_issue: 'Creates an issue in a repository' };
   const search = searchOf([
     { server: 'work', tools },

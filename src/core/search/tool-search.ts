@@ -193,7 +193,7 @@ const toolsIn = (parts: readonly ShownPart[], allowed: (tool: ToolKey) => boolea
 /** The number of characters that are read of a server's description of itself. */
 const LONGEST_ABOUT = 1_000;
 
-/** The server with the name in the configuration, the name that it gives itself, and its description. */
+/** The server as search reads it: its configured name, the name that the server gives itself, and its description. */
 function serverOf({ server, info, trust }: ShownPart): SearchServer {
   const own = text(info?.['title']) ?? text(info?.name);
   const description = text(info?.['description']);

@@ -24,7 +24,7 @@ export interface ToolVectorsOptions {
   readonly log: Log;
 }
 
-/** The similarity of tools to a query. */
+/** The similarities of tools to a query. */
 export interface Similarities {
   readonly weight: number;
   /** From 0 to 1; the most similar tool has 1. */

@@ -14,7 +14,7 @@ export interface CallbacksOptions {
 
 /** The id of the gateway's push configuration at an agent. Each task has one such configuration. */
 const CALLBACK_ID = 'parley';
-/** The path prefix of callbacks; the rest is sealed. */
+/** The path prefix of callbacks. The rest of the path is a sealed value. */
 export const CALLBACK_PATH = '/a2a/push';
 
 export class CallbackRefused extends Error {

@@ -91,7 +91,7 @@ describe('configurations', () => {
     await expect(pushes.get(ALICE, KEY, { taskId: 't1', id: 'b' })).rejects.toMatchObject({ reason: 'task_not_found' });
   });
 
-  test('S-51: a configuration replaces the one with the same id, or without an id the one without an id', async () => {
+  test('S-51: a configuration replaces one with the same id; without an id it replaces one without an id', async () => {
     await create({ url: 'https://hooks.example/1' });
     const again = await create({ url: 'https://hooks.example/2' });
     await create({ url: 'https://hooks.example/3', id: 'a' });

@@ -58,7 +58,7 @@ export interface PushTarget {
   readonly token: string | undefined;
   /** The `Authorization` header. */
   readonly authorization: string | undefined;
-  /** Signs the request. */
+  /** The key that signs the request. */
   readonly key: Buffer;
   readonly failures: number;
 }
@@ -252,7 +252,7 @@ export class PushNotifications {
     };
   }
 
-  /** Counts an attempt. */
+  /** Counts an attempt to deliver a notification. */
   async attempted(push: QueuedPush, delivered: boolean): Promise<void> {
     await this.options.records.countPush(taskOf(push), push.config, delivered);
   }

@@ -82,7 +82,7 @@ export interface AgentRouterOptions {
   readonly cards: Cards;
   readonly records: Pick<AgentRecords, 'findAll' | 'contextAgent'>;
   readonly routingAgent: Agent;
-  /** The lowest score of an accepted match. One shared word that few skills have scores higher than the default. */
+  /** The lowest score of an accepted match. With the default, one shared word suffices if few skills have that word. */
   readonly threshold?: number;
   /** Chooses among agents with equal skills. If absent, the first of these agents gets every message. */
   readonly equalSkills?: EqualSkills | undefined;
@@ -313,7 +313,10 @@ interface Fitting {
   readonly fitting: readonly Choice[];
 }
 
-/** A nearly equal skill of another agent does not make the choice uncertain: either agent can serve the message. */
+/**
+ * Why the words of the message decide or do not decide. A nearly equal skill of another agent does not make the choice
+ * uncertain, because either agent can serve the message.
+ */
 function reasonsOf({ agents, strength, needs }: AgentRanking, threshold: number): RouteReasons {
   const [best] = agents;
   const next = agents.find((other) => other !== best && !other.equivalent);

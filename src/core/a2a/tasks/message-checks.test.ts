@@ -29,7 +29,7 @@ describe('files (S-22)', () => {
     expect(refusal(image, card(['text'], ['image']))).toBeUndefined();
   });
 
-  test('without a type pass, as do all files to an agent without declared types, and all texts and data', () => {
+  test('without a type pass; an agent without declared types gets all files; texts and data always pass', () => {
     expect(refusal({ raw: 'AA==' }, card(['text/plain']))).toBeUndefined();
     expect(refusal(image, card([]))).toBeUndefined();
     expect(refusal({ text: '# A', mediaType: 'text/markdown' }, card(['application/json']))).toBeUndefined();

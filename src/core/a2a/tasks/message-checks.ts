@@ -25,7 +25,7 @@ export interface A2aLimits {
   readonly taskSize: number;
   /** The most stored tasks of one caller. */
   readonly tasks: number;
-  /** The most open streams, for all callers and for one. */
+  /** The most open streams of all callers together, and of one caller. */
   readonly streams: number;
   readonly streamsPerCaller: number;
   /** The most unfinished tasks of one caller that the gateway follows while no client reads them. */

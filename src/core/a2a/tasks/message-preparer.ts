@@ -163,7 +163,10 @@ export class MessagePreparer {
     this.options.pushes.check(push);
   }
 
-  /** Referenced tasks must belong to the caller or be unknown to this gateway (G-22). */
+  /**
+   * The agent's ids of the referenced tasks. A referenced task must belong to the caller or be unknown to this gateway
+   * (G-22).
+   */
   private references(caller: Caller, name: string, ids: readonly string[]): Promise<string[]> {
     const { records } = this.options;
     return Promise.all(

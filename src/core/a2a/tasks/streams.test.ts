@@ -473,7 +473,7 @@ describe('S-43 S1-53: subscribing', () => {
     expect(told(await read(events))).toEqual(['COMPLETED']);
   });
 
-  test('right after the last reader left continues at once', async () => {
+  test('continues at once if a new reader comes right after the last reader left', async () => {
     rig.one.onSend = async () => ({ value: { task: task('t1', 'TASK_STATE_WORKING') } });
     const slow = rig.core({ timeouts: { call: 5_000, lease: 60_000 } });
     await slow.send({}, { returnImmediately: true });
@@ -525,7 +525,7 @@ describe('several replicas', () => {
     return events;
   };
 
-  test('G-23: a subscriber at another replica gets the events that the following replica stores', async () => {
+  test('G-23: a subscriber at another replica gets the events that the replica of the follower stores', async () => {
     await begin();
     const elsewhere = await subscribe(rig.core(), 't1');
     expect(told(await read(elsewhere, 1))).toEqual(['task WORKING']);

@@ -429,7 +429,7 @@ export class TaskLog {
       // The agent has used the same id twice: its task belongs to another caller, or to another task of this caller.
       if (!stored || stored.upstreamId !== this.record.upstreamId)
         invalidAnswer('The agent answered with the id of a task that it has already used');
-      // The stored change is this write, whose answer was lost.
+      // The store already has this write. Only the answer of the store was lost.
       if (stored.seq === attempt.seq && JSON.stringify(stored.task) === JSON.stringify(attempt.task)) {
         this.written = stored.seq;
         this.held = stored.followedHere === true;
