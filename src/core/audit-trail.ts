@@ -99,7 +99,7 @@ export interface CallRecord extends AuditActor {
 export interface AuthenticationRecord {
   readonly kind: 'authentication';
   readonly outcome: 'refused' | 'succeeded';
-  /** `unauthorized`, `forbidden`, `rate_limited` … */
+  /** The reason of a refusal, such as `unauthorized`, `forbidden` or `rate_limited`. */
   readonly reason?: string;
   /** The method of authentication, such as `bearer`, `password`, `certificate`; absent without credentials. */
   readonly method?: string;

@@ -17,7 +17,9 @@ export interface CallDescription {
   readonly caller: Caller;
   /** The MCP method, or the A2A 1.0 operation. */
   readonly method: string;
-  /** Undefined if the caller sees no target of this name: `forward` fails with the reason. */
+  /**
+   * The target of the call. Undefined if the caller sees no target of this name; `forward` then fails with the reason.
+   */
   readonly target: Target | undefined;
   /** The arguments of a tool or a prompt; all parameters of any other call. */
   readonly arguments: JsonValue | undefined;

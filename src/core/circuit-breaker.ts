@@ -60,14 +60,14 @@ export class CircuitBreaker {
     if (this.failures >= this.settings.failures) this.trialSince = this.now();
   }
 
-  /** The upstream answered. */
+  /** Called when the upstream answered. */
   answered(): void {
     this.failures = 0;
     this.pauses = 0;
     this.trialSince = undefined;
   }
 
-  /** The call failed. */
+  /** Called when a call failed. */
   failed(): void {
     this.failures++;
     this.trialSince = undefined;
@@ -79,7 +79,10 @@ export class CircuitBreaker {
     this.pauses++;
   }
 
-  /** A call ended without a result, for example because its client cancelled it. The next call is the trial. */
+  /**
+   * Called when a call ended without a result, for example because its client cancelled it. If the call was the trial,
+   * the next call is the trial instead.
+   */
   inconclusive(): void {
     this.trialSince = undefined;
   }

@@ -109,7 +109,8 @@ export class Subscriptions {
           )
           .then(
             (watch) => void (closed ? watch.close() : watches.push(watch)),
-            // The catalog watches an absent server again when it returns. Its resources are not confirmed.
+            // The watch failed, so the resources of this server are not confirmed. The catalog watches the lists of the
+            // server again when the server returns.
             () => {},
           );
         if (view.only !== undefined) await watching;

@@ -3,7 +3,7 @@
  * slice, without a promise.
  */
 
-/** Milliseconds of one slice. */
+/** The length of one slice, in milliseconds. */
 const SLICE = 2;
 
 /** The value of every item, in order. */

@@ -73,7 +73,7 @@ export interface UpstreamMonitorOptions {
   readonly upstreams: () => readonly Monitored[];
   /** The start time of the upstreams that exist at the first sample; by default the time of construction. */
   readonly began?: number;
-  /** Measures durations. */
+  /** A monotonic clock for durations, in milliseconds. */
   readonly now?: () => number;
   /** The time of day, in milliseconds since 1970. */
   readonly wall?: () => number;

@@ -45,7 +45,7 @@ export interface RegistryChange {
 export interface NewSettings extends RegistryChange {
   /** Settings in the form of the configuration file. A masked secret keeps its stored value. */
   readonly settings: UpstreamSettings;
-  /** Undefined keeps the stored data. */
+  /** The data to store beside the settings; undefined keeps the stored data. */
   readonly meta?: UpstreamSettings | undefined;
 }
 

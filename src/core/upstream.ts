@@ -119,7 +119,7 @@ export interface ReplicaHealth {
  * report the start and the end of the process.
  */
 export interface OutputLine {
-  /** Milliseconds since 1970. */
+  /** The time of the line, in milliseconds since 1970. */
   readonly at: number;
   readonly pid: number;
   readonly stream: 'stderr' | 'stdout' | 'process';

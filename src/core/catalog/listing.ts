@@ -28,7 +28,7 @@ export interface Item {
 export interface Snapshot {
   readonly items: readonly Item[];
   readonly byKey: ReadonlyMap<string, Item>;
-  /** Equal for equal lists. */
+  /** A hash of the list, equal for equal lists. */
   readonly digest: string;
   readonly at: number;
   /** The server's TTL of the list, in milliseconds; undefined if its revision has none. */
@@ -70,7 +70,7 @@ const MOST_PAGES = 1_000;
 const MOST_ITEMS = 50_000;
 const MOST_WARNINGS = 1_000;
 
-/** How long a list without a TTL stays fresh, by how the gateway learns of its changes. */
+/** How long a list without a TTL stays fresh. The time depends on how the gateway learns of changes of the list. */
 const INTERVAL: Readonly<Record<ListNews, number>> = {
   // The server announces changes. The gateway still reads the list from time to time, in case a notification was lost.
   pushed: 10 * 60_000,

@@ -37,7 +37,7 @@ export class Naming {
     this.marks = separator === '.' ? ['.'] : [separator, '.'];
   }
 
-  /** Equal for equal options. */
+  /** A key for caches, equal for equal options. */
   get key(): string {
     return `${this.options.prefix} ${this.options.separator}`;
   }

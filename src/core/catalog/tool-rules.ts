@@ -54,7 +54,10 @@ export class ToolRules {
     return this.offers(own) ? (this.names.get(own) ?? own) : undefined;
   }
 
-  /** The own name of the tool with this offered name, by the rules alone; undefined if the rules exclude it. */
+  /**
+   * The own name of the tool with this offered name, according to the rules alone; undefined if the rules exclude the
+   * tool.
+   */
   ownerOf(name: string): string | undefined {
     const own = this.owners.get(name) ?? (this.names.has(name) ? undefined : name);
     return own !== undefined && this.offers(own) ? own : undefined;

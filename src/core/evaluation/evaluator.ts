@@ -10,7 +10,7 @@ export interface EvaluatedCall {
   readonly upstream: string;
   /** The tool, with the name that its server gives it, or the agent. */
   readonly target: string;
-  /** `ok` or `error`. */
+  /** The outcome of the call: `ok` or `error`. */
   readonly outcome: string;
   readonly ms: number;
   /**
@@ -23,7 +23,7 @@ export interface EvaluatedCall {
 
 /** The opinion of an evaluator about a call. */
 export interface Evaluation {
-  /** From 0 (worthless) to 1 (as good as possible); null if the evaluator has no opinion about this call. */
+  /** The score, from 0 (worthless) to 1 (as good as possible); null if the evaluator has no opinion about this call. */
   readonly score: number | null;
   /** A word that explains the score, such as `missing`. */
   readonly label?: string;

@@ -1,6 +1,6 @@
 import { BoundedCache } from '../bounded-cache.js';
 
-/** One score of one call. */
+/** A score that one evaluator gave one call. */
 export interface CallScore {
   readonly evaluator: string;
   /** `upstream` is the server or agent. `target` is the tool; for a message to an agent it is the agent itself. */
@@ -26,7 +26,7 @@ export interface ScoreSum {
 
 /** The recent quality of a target, over all evaluators and replicas. */
 export interface Quality {
-  /** From 0 to 1. */
+  /** The mean score, from 0 to 1. */
   readonly mean: number;
   /** The number of scores. */
   readonly count: number;

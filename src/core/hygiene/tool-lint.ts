@@ -27,7 +27,7 @@ const LONGEST_NAME = 64;
 const LONGEST_DESCRIPTION = 1_024;
 /** The names of properties that Anthropic accepts. */
 const PROPERTY = /^[A-Za-z0-9_.-]{1,64}$/;
-/** Limits of OpenAI's structured outputs. */
+/** The limits of OpenAI's structured outputs. */
 const MOST_LEVELS = 10;
 const MOST_PROPERTIES = 5_000;
 /** The check stops after this many schema nodes. */

@@ -4,7 +4,7 @@
  */
 export interface PinKey {
   readonly server: string;
-  /** A `PinKind`. */
+  /** The kind of the item, one of `PinKind`. */
   readonly kind: string;
   readonly name: string;
 }

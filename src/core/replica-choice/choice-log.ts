@@ -2,7 +2,7 @@ import type { Load } from './replica-chooser.js';
 
 /** One choice among equivalent upstreams that no affinity decided, and its outcome. Used to compare policies. */
 export interface RecordedChoice {
-  /** Milliseconds since 1970. */
+  /** The time of the choice, in milliseconds since 1970. */
   readonly at: number;
   /** `server:NAME` for the replicas of a server, `skill:ID` for agents with equal skills. */
   readonly pool: string;
@@ -11,7 +11,7 @@ export interface RecordedChoice {
   readonly chosen: string;
   readonly propensity: number;
   readonly success: boolean;
-  /** Milliseconds. */
+  /** The latency of the call, in milliseconds. */
   readonly latency: number;
   readonly reward: number;
 }

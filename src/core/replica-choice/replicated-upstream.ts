@@ -61,7 +61,7 @@ export class ReplicatedUpstream implements Upstream {
   private readonly elicitations = new RecentMap<Replica>(MOST_ELICITATIONS);
   private readonly counts = new Map<string, ReplicaCounts>();
   private readonly wrapped = new WeakMap<ParkedCall, ParkedCall>();
-  /** The choices to record. */
+  /** The choices that belong to the sample and are recorded. */
   private readonly sampled = new WeakSet<ReplicaChoice>();
   private readonly listeners: ((event: WatchEvent) => void)[] = [];
   private first: Replica;

@@ -1,7 +1,7 @@
 /** The outcome of a call at a replica. */
 export interface ReplicaOutcome {
   readonly success: boolean;
-  /** Milliseconds. */
+  /** The latency of the call, in milliseconds. */
   readonly latency: number;
   /** The score of an evaluator from 0 to 1, if there is one. */
   readonly quality?: number;

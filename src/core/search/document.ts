@@ -3,7 +3,7 @@ import { bigramsOf, hashOf, termsOf } from './tokenize.js';
 
 /** A tool, or a skill of an agent, as the text that search reads. */
 export interface SearchDocument {
-  /** Identifies the document in results; unique in its server. By default the name. */
+  /** Identifies the document in results. The key is unique within a server; by default it is the name. */
   readonly key?: string;
   readonly name: string;
   readonly title?: string;

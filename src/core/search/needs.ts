@@ -5,9 +5,9 @@ const VERBS =
   'add|analy[sz]e|book|buy|calculate|check|compute|convert|create|delete|determine|find|generate|get|give|let|list|make|order|play|provide|recommend|reserve|retrieve|search|send|set|show|suggest|tell|translate|update';
 const BREAK = new RegExp(
   [
-    // Ends of sentences and lines.
+    // The ends of sentences and lines.
     '(?<=[.!?;])\\s+|(?<=[。！？；])\\s*|\\n+',
-    // "…, and then find …", "… and also I need …"
+    // Joined requests, such as "…, and then find …" or "… and also I need …".
     `,?\\s+(?:and|then|also|after that|additionally|next|finally|plus)\\s+(?=(?:then|also|please|i|can|could|what|how|${VERBS})\\b)`,
     '(?<=\\S),\\s+(?=(?:also|then|and)\\b)',
   ].join('|'),

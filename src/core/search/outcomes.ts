@@ -97,8 +97,8 @@ export class Outcomes {
   }
 
   /**
-   * Whether a caller has far more outcomes than most callers. Its outcomes, which may be false, then count for itself
-   * only.
+   * Whether a caller has far more outcomes than most callers. The outcomes of such a caller may be false, so they count
+   * for that caller only.
    */
   isLoud(caller: string): boolean {
     return (this.byCaller.get(caller)?.size ?? 0) > this.loudness;

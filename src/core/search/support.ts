@@ -8,11 +8,11 @@ export interface SupportOptions {
   readonly caller: string;
   readonly weight: number;
   readonly confirmations: number;
-  /** The largest amount. */
+  /** The most that one suggestion may add. */
   readonly most: number;
 }
 
-/** The tools that the outcomes of each caller support. */
+/** Sums up, for each tool and caller, how much the outcomes of the caller support the tool. */
 export class Support {
   private readonly tools = new Map<string, { tool: ToolKey; byCaller: Map<string, number> }>();
 

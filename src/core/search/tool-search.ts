@@ -17,7 +17,7 @@ import type { EmbeddedTool, ToolVectors } from './tool-vectors.js';
 export interface ToolSearchRequest {
   readonly query: string;
   readonly limit: number;
-  /** Only tools of this server. */
+  /** If present, the search finds only tools of this server. */
   readonly server?: string | undefined;
   /** Whether the results go to a caller that may call a found tool. If so, search learns from that call. */
   readonly followed?: boolean;

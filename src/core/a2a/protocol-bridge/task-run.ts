@@ -57,7 +57,7 @@ export class TaskRun {
   private keep(event: StreamResponse): void {
     this.events.push(event);
     this.bytes += sizeOfEvent({ value: event });
-    // A single event stays whatever its size.
+    // A single event is kept, whatever its size.
     while (this.events.length > MOST_EVENTS || (this.events.length > 1 && this.bytes > MOST_EVENT_BYTES)) {
       this.bytes -= sizeOfEvent({ value: this.events.shift()! });
       this.dropped++;

@@ -65,7 +65,7 @@ export function checkMessage({ message, configuration }: SendMessageRequest, lim
 
 /**
  * Refuses files of a media type that neither the agent nor one of its skills declares (S-22). Texts and data pass,
- * because agents accept more types of them than they declare.
+ * because agents accept more types of texts and data than they declare.
  */
 export function checkMediaTypes(parts: readonly Part[], { defaultInputModes, skills }: AgentCard): void {
   for (const { raw, url, mediaType } of parts) {
