@@ -8,7 +8,7 @@ export interface SupportOptions {
   readonly caller: string;
   readonly weight: number;
   readonly confirmations: number;
-  /** The most that one suggestion may add. */
+  /** The most that the outcomes may count for one tool, before the weight is applied. */
   readonly most: number;
 }
 
