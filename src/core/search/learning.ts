@@ -103,7 +103,8 @@ export class Learning {
 
   /** A replay that yields before every search. */
   private *replaySteps(index: ToolRanking): Generator<undefined, Weights> {
-    // Terms first: votes often say the same, but move the best result away more often.
+    // Chooses the weight of terms first. Votes often suggest the same tools, but they displace the best result more
+    // often.
     const terms = yield* this.climb(index, NO_WEIGHTS, 'terms');
     this.chosen = yield* this.climb(index, terms, 'votes');
     return this.chosen;
