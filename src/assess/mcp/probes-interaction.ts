@@ -4,7 +4,7 @@ import { expect, fail, PASS, skip } from '../requirement.js';
 import type { Reply } from '../wire/reply.js';
 import { askableCapabilities, declined, type Interaction, interactions, urlInteractions } from './interaction.js';
 import { type Probe, replies } from './observed.js';
-import { META } from './peer.js';
+import { credentialsOf, META } from './peer.js';
 import { outcome } from './probes-base.js';
 import type { McpSurface } from './surface.js';
 
@@ -37,7 +37,7 @@ function carriesCredentials(given: unknown, { peer }: McpSurface): boolean {
   const url = new URL(given);
   if (url.username !== '' || url.password !== '') return true;
   if ([...url.searchParams.keys()].some((name) => SECRET_PARAMETER.test(name))) return true;
-  return (peer.http?.secrets ?? []).some((secret) => secret.length >= SHORTEST_SECRET && given.includes(secret));
+  return credentialsOf(peer).some((secret) => secret.length >= SHORTEST_SECRET && given.includes(secret));
 }
 
 const fields = (params: Json): [string, Json][] =>
