@@ -2,7 +2,7 @@
 
 export type Level = 'MUST' | 'SHOULD' | 'MAY';
 
-/** The outside surface that a probe needs. `http` is Streamable HTTP, `ws` is WebSocket; the bindings are those of A2A. */
+/** The transport of MCP or the binding of A2A that a probe needs. `http` is Streamable HTTP, `ws` is WebSocket. */
 export type Transport = 'http' | 'sse' | 'stdio' | 'ws' | 'JSONRPC' | 'HTTP+JSON' | 'GRPC' | 'card';
 
 export interface Requirement {

@@ -66,7 +66,10 @@ export interface Peer {
   /** The headers that belong to a request of this peer, for raw requests. HTTP only. */
   headersFor?(method: string, params?: Json): Record<string, string>;
   call(method: string, params?: Json, options?: CallOptions): Promise<Reply>;
-  /** Sends a notification. Over all transports but Streamable HTTP a harmless request follows, so that an answer would be seen. */
+  /**
+   * Sends a notification. A harmless request follows it, except over Streamable HTTP: an answer to the notification would
+   * arrive before the answer to that request.
+   */
   notify(method: string, params?: Json, options?: CallOptions): Promise<Reply>;
   /** Answers a request of the server, while a call waits. */
   respond(response: Json): Promise<void>;

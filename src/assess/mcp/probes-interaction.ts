@@ -62,8 +62,8 @@ const blocks = (message: unknown): Json[] => {
 const asksForInput = ({ reply }: Interaction): boolean => reply.result?.['resultType'] === 'input_required';
 
 /**
- * Calls a tool that asks for input, and calls it again with other answers; undefined if no tool asks. Each time from the
- * beginning, because a server may accept its state once only.
+ * Calls a tool that asks for input, and calls it again with other answers; undefined if no tool asks. It calls from the
+ * beginning each time, because a server may accept its state once only.
  */
 async function retry(surface: McpSurface, answers: (asked: Json) => unknown): Promise<Reply | undefined> {
   const known = (await interactions(surface)).calls.find((call) => asksForInput(call) && call.questions.length > 0);
