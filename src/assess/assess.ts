@@ -4,9 +4,9 @@ import { methodsOf } from '../protocol/mcp/methods.js';
 import { REVISIONS, type Revision, revisionOf } from '../protocol/mcp/revisions/index.js';
 import { methodsOf as a2aMethodsOf, a2aSurfaces, detectA2a } from './a2a/assess-a2a.js';
 import { A2A_REQUIREMENTS } from './a2a/requirements.js';
-import { mcpSurfaces, surfaceName } from './mcp/assess-mcp.js';
+import { mcpSurfaces, surfaceNames } from './mcp/assess-mcp.js';
 import type { Channel } from './mcp/channel-peer.js';
-import { type Detected, detectHttp, detectStdio } from './mcp/detect.js';
+import { type Detected, detectChannel, detectHttp } from './mcp/detect.js';
 import { MCP_REQUIREMENTS } from './mcp/requirements.js';
 import type { Profile } from './profiles.js';
 import { changesSince, type Report, type ReportedCheck, type Section } from './report/model.js';
@@ -19,10 +19,13 @@ import { HttpWire, type WireClient } from './wire/http-wire.js';
 import { OutOfTime, Pace, type PaceOptions } from './wire/pace.js';
 import type { Reply } from './wire/reply.js';
 import { stdioChannel } from './wire/stdio-channel.js';
+import { WebSocketDialer } from './wire/websocket-channel.js';
 
 export type Target =
+  /** `http:` and `https:`, or `ws:` and `wss:` for MCP over WebSocket. */
   | { readonly kind: 'url'; readonly url: URL }
-  | { readonly kind: 'command'; readonly command: StdioCommand }
+  /** `name` is shown instead of the command line. */
+  | { readonly kind: 'command'; readonly command: StdioCommand; readonly name?: string }
   /** Lines to a server in this process. */
   | { readonly kind: 'channel'; readonly name: string; readonly open: () => Channel };
 
@@ -60,7 +63,7 @@ export async function assess(options: AssessOptions): Promise<Report> {
   const a2a = await a2aSection(options, pace, notes, sections.length === 0);
   if (a2a !== undefined) sections.push(a2a);
   if (sections.length > 0) notes.splice(0, notes.length, ...notes.filter((note) => !note.startsWith(NO_MCP)));
-  else notes.push('Neither an MCP server nor an A2A agent was recognised.');
+  else if (mcp?.locked === undefined) notes.push('Neither an MCP server nor an A2A agent was recognised.');
   // A protocol without an applicable requirement of the profile has no score.
   const graded = sections.filter(({ categories }) => categories.some(({ applicable }) => applicable > 0));
   const score = graded.length === 0 ? 0 : average(graded.map((section) => section.score));
@@ -95,7 +98,7 @@ export function nameOf(target: Target): string {
     case 'url':
       return `${target.url.origin}${target.url.pathname}`;
     case 'command':
-      return [target.command.command, ...(target.command.args ?? [])].join(' ');
+      return target.name ?? [target.command.command, ...(target.command.args ?? [])].join(' ');
     case 'channel':
       return target.name;
   }
@@ -113,11 +116,16 @@ async function detectMcp(
 ): Promise<Detected | undefined> {
   const chosen = revisions?.map(revisionOf);
   const wanted = (revision: Revision): boolean => chosen === undefined || chosen.includes(revision);
+  const detect = (): Promise<Detected> => {
+    if (target.kind === 'channel') return detectChannel(target.open, pace, wanted);
+    if (target.kind === 'command') return detectChannel(() => stdioChannel(target.command), pace, wanted);
+    const { url } = target;
+    if (!isWebSocket(url)) return detectHttp(() => new HttpWire({ pace, url, credentials, client }), wanted);
+    const dialer = new WebSocketDialer({ pace, url, credentials });
+    return detectChannel(() => dialer.open(), pace, wanted);
+  };
   try {
-    const found =
-      target.kind === 'url'
-        ? await detectHttp(() => new HttpWire({ pace, url: target.url, credentials, client }), wanted)
-        : await detectStdio(target.kind === 'channel' ? target.open : () => stdioChannel(target.command), pace, wanted);
+    const found = await detect();
     if (found.locked) notes.push('The server needs a token. Give one with --auth to examine the rest.');
     if (found.targets.length === 0) notes.push(...found.refusals.slice(0, 3).map(refusal));
     return found;
@@ -127,6 +135,8 @@ async function detectMcp(
     return undefined;
   }
 }
+
+const isWebSocket = ({ protocol }: URL): boolean => protocol === 'ws:' || protocol === 'wss:';
 
 const NO_MCP = 'No MCP';
 
@@ -149,11 +159,19 @@ async function mcpSection(options: AssessOptions, detected: Detected, notes: str
   });
   const { checks, complete, ended } = await run({ requirements, surfaces, progress: options.progress });
   if (!complete) notes.push(endedEarly(ended));
-  const names = detected.targets.map(({ revision, transport }) => surfaceName(revision, transport));
   const versions = spoken.map(({ date }) => date);
   const { profile } = options;
   const secrets = secretsOfTarget(options);
-  return sectionOf({ protocol: 'MCP', surfaces: names, versions, checks, profile, methods, complete, secrets });
+  return sectionOf({
+    protocol: 'MCP',
+    surfaces: surfaceNames(detected),
+    versions,
+    checks,
+    profile,
+    methods,
+    complete,
+    secrets,
+  });
 }
 
 async function a2aSection(
@@ -164,7 +182,7 @@ async function a2aSection(
 ): Promise<Section | undefined> {
   const { target, credentials = [], client, profile, active = false, progress, grpc = grpcDialer() } = options;
   const categories = profile.categories.A2A;
-  if (target.kind !== 'url' || categories.length === 0) return undefined;
+  if (target.kind !== 'url' || isWebSocket(target.url) || categories.length === 0) return undefined;
   const http = new HttpWire({ pace, url: target.url, credentials, client });
   try {
     const targets = await detectA2a(http, atRoot);

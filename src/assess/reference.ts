@@ -24,8 +24,10 @@ export function renderAssessReference(): string {
 
 \`parley assess TARGET\` examines an MCP server or an A2A agent over the wire and grades it. \`parley assess --help\` lists the
 options. The target is a URL, a command in quotes, a name of the configuration, \`self\` for every endpoint of the running gateway
-(see [self-assessment.md](self-assessment.md)), or \`client\` for a server that grades clients. A name is reached with the headers,
-the API key or password, the proxy and the certificates of its settings; other kinds of \`auth\` need \`--auth\`.
+(see [self-assessment.md](self-assessment.md)), or \`client\` for a server that grades clients. A URL begins with \`http\` or \`https\`, or
+with \`ws\` or \`wss\` for MCP over WebSocket; over WebSocket no OAuth is examined, because it is defined for HTTP only. A name is reached
+with the headers, the API key or password, the proxy and the certificates of its settings; other kinds of \`auth\` need \`--auth\`.
+\`self\` also starts \`parley stdio\` with the same configuration and examines it as a program.
 
 \`\`\`
 parley assess https://example.com/mcp --gate 90 --output report.html,report.json,badge.svg
@@ -38,7 +40,7 @@ parley assess https://example.com/mcp --gate 90 --output report.html,report.json
 
 Probes only read, and call only tools that declare themselves read-only. \`--active\` also calls other tools that need no
 arguments, sends messages to agents, and creates and deletes webhooks at addresses that nobody has. Requests are sent one after
-the other, at most 50 per second. Credentials go to the origin of the target only, and to a gRPC address on its card at the same host;
+the other, at most 50 per second. Credentials go to the origin of the target only (over WebSocket with the handshake), and to a gRPC address on its card at the same host;
 no redirect is followed. An answer has at most 4 MiB and 5 seconds; the whole assessment has 5 minutes. Reports
 mask credentials, the query of the URL, session ids, and ids and times that differ between two runs. Texts of the target are shown without
 control characters, and as text in every format.

@@ -2,8 +2,8 @@
 
 export type Level = 'MUST' | 'SHOULD' | 'MAY';
 
-/** The outside surface that a probe needs. `http` is Streamable HTTP; the bindings are those of A2A. */
-export type Transport = 'http' | 'sse' | 'stdio' | 'JSONRPC' | 'HTTP+JSON' | 'GRPC' | 'card';
+/** The transport of MCP or the binding of A2A that a probe needs. `http` is Streamable HTTP, `ws` is WebSocket. */
+export type Transport = 'http' | 'sse' | 'stdio' | 'ws' | 'JSONRPC' | 'HTTP+JSON' | 'GRPC' | 'card';
 
 export interface Requirement {
   readonly id: string;

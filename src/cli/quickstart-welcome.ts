@@ -1,7 +1,7 @@
 import path from 'node:path';
-import { fileURLToPath } from 'node:url';
 import type { Offer } from '../app/running-gateway.js';
 import { columns } from '../telemetry/style.js';
+import { BIN } from './own-program.js';
 
 export interface Welcome {
   readonly url: string;
@@ -12,8 +12,6 @@ export interface Welcome {
   /** The working directory of the reader. */
   readonly cwd: string;
 }
-
-const BIN = fileURLToPath(new URL('../../bin/parley.js', import.meta.url));
 
 /** The text at the first start: the endpoint, the tools, and the configuration to paste into a client. */
 export function welcomeText({ url, offer, file, data, cwd }: Welcome): string {

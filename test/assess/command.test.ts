@@ -12,6 +12,8 @@ import { parse } from 'yaml';
 import { VERSION } from '../../src/app/product-info.js';
 import type { Report } from '../../src/assess/report/model.js';
 import { render } from '../../src/assess/report/render.js';
+import { McpFixture } from '../fixtures/assess/mcp-server.js';
+import { serveWebSocket } from '../fixtures/assess/web-socket.js';
 import { startBrowser } from '../support/browser.js';
 import { selfSigned } from '../support/certificate.js';
 import { BIN } from '../support/gateway.js';
@@ -112,6 +114,17 @@ describe('parley assess', () => {
     const built = existsSync(commit) ? `, commit ${readFileSync(commit, 'utf8').trim()}` : '';
     if (built !== '') expect(built).toMatch(/^, commit [0-9a-f]{40,64}\+?$/);
     expect(stdout).toContain(`Made by parley ${VERSION}${built}, `);
+  });
+
+  it('assesses a server over WebSocket', async () => {
+    const served = await serveWebSocket(new McpFixture('D', undefined, { token: KEY }));
+    const flags = ['--auth', `Bearer ${KEY}`, '--revision', '2025-11-25', '--rate', '1000', '--format', 'json'];
+    const { code, stdout } = await assessed(served.url.href, ...flags, '--gate', '100');
+    served.close();
+    const report = JSON.parse(stdout) as Report;
+    expect([code, report.target, report.score]).toEqual([0, served.url.href, 100]);
+    expect(report.sections.map(({ surfaces }) => surfaces)).toEqual([['2025-11-25 over ws']]);
+    expect(stdout).not.toContain(KEY);
   });
 
   it('ends with exit code 1 if the score is below the gate', async () => {

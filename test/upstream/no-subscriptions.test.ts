@@ -4,7 +4,8 @@ import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { expect, test } from 'vitest';
 import { textOf } from '../input/support/message.js';
-import { Session } from '../input/support/speak.js';
+import { modernBody, modernCall, modernHeaders, Session } from '../input/support/speak.js';
+import { EventStream } from '../input/support/wire.js';
 import { startGateway } from '../support/gateway.js';
 
 const serverInfo = { name: 'plain', version: '1' };
@@ -32,17 +33,49 @@ test('refused subscriptions of sessions do not make its calls fail', async () =>
   }).listen(0, '127.0.0.1');
   await once(server, 'listening');
   const url = `http://127.0.0.1:${(server.address() as AddressInfo).port}/mcp`;
-  const gateway = await startGateway({ servers: { plain: { url } } });
+  try {
+    await expectCalls({ url });
+  } finally {
+    server.close();
+    server.closeAllConnections();
+  }
+});
+
+test('the same over stdio', async () => {
+  const program = `
+    const results = ${JSON.stringify(RESULTS)};
+    const complete = ${JSON.stringify(complete)};
+    require('node:readline').createInterface(process.stdin).on('line', (line) => {
+      const { id, method } = JSON.parse(line);
+      if (id === undefined) return;
+      const error = { code: -32601, message: 'Method not found: ' + method };
+      const answer = results[method] ? { result: { ...results[method], ...complete } } : { error };
+      console.log(JSON.stringify({ jsonrpc: '2.0', id, ...answer }));
+    });`;
+  await expectCalls({ command: process.execPath, args: ['-e', program] });
+});
+
+/** Opens sessions that want to hear of changes, and expects that the calls of each are answered. */
+async function expectCalls(plain: object): Promise<void> {
+  const gateway = await startGateway({ servers: { plain } });
   try {
     for (let i = 0; i < 8; i++) {
       const session = await Session.open(`${gateway.url}/mcp`, '2025-11-25');
       expect(textOf((await session.call('plain__read', {})).json)).toBe('read');
     }
+    // Subscriptions without a call between them.
+    const params = { notifications: { toolsListChanged: true } };
+    const method = 'subscriptions/listen';
+    for (let i = 0; i < 8; i++) {
+      const [headers, body] = [modernHeaders(method), modernBody(method, params)];
+      const stream = await EventStream.open(`${gateway.url}/mcp/plain`, { method: 'POST', headers, body });
+      await stream.until(({ messages }) => messages[0]);
+      stream.close();
+    }
+    expect(textOf((await modernCall(`${gateway.url}/mcp/plain`, 'read')).json)).toBe('read');
     const health = (await (await fetch(`${gateway.url}/health`)).json()) as { servers: Record<string, string> };
     expect(health.servers['plain']).toBe('up');
   } finally {
     await gateway.close();
-    server.close();
-    server.closeAllConnections();
   }
-});
+}

@@ -8,7 +8,7 @@ import type { HttpWire } from '../wire/http-wire.js';
 import type { Reply } from '../wire/reply.js';
 import { A2A_VERSIONS, type A2aBinding, type A2aVersion, OPERATIONS, RPC_METHODS } from './operations.js';
 import { A2aPeer } from './peer.js';
-import type { A2aSurface } from './probe.js';
+import { type A2aSurface, UNKNOWN } from './probe.js';
 import { A2A_OBSERVATIONS, A2A_PROBES } from './probes.js';
 
 export interface A2aTarget {
@@ -47,10 +47,28 @@ export async function detectA2a(http: HttpWire, atRoot: boolean): Promise<A2aTar
     // The card that an agent gives to clients of a version is the one that counts for it.
     found.push(...own.filter(({ version }) => versions.includes(version)));
     found.push(...own.filter(({ version }) => !versions.includes(version)).map((each) => ({ ...each, second: true })));
+    if (versions.includes('0.1')) found.push(...(await unnamedFirst(http, own)));
   }
   const first = [...found.filter(({ second }) => !second), ...found];
   return first.filter(({ name }, i) => first.findIndex((each) => each.name === name) === i);
 }
+
+/** The codes of an agent of 0.1 for a webhook of an unknown task. */
+const KNOWN_METHOD: ReadonlySet<number | undefined> = new Set([-32001, -32003]);
+
+/**
+ * The interface of 0.1 beside that of a later version. A card of 0.1 names no version, so an agent may serve clients of
+ * 0.1 with a card of 0.2; it then knows a method that only 0.1 has.
+ */
+async function unnamedFirst(http: HttpWire, own: readonly A2aTarget[]): Promise<A2aTarget[]> {
+  const target = own.find(({ binding, card, url }) => binding === 'JSONRPC' && card['url'] === url);
+  if (target === undefined || own.some(({ version }) => version === '0.1')) return [];
+  const first = { ...target, version: '0.1', name: nameOf('0.1', 'JSONRPC') } as const;
+  const { result, code } = await new A2aPeer({ ...first, http }).call('getPush', { id: UNKNOWN });
+  return result !== undefined || KNOWN_METHOD.has(code) ? [first] : [];
+}
+
+const nameOf = (version: A2aVersion, binding: A2aBinding): string => `A2A ${version} over ${binding}`;
 
 async function findCard(
   http: HttpWire,
@@ -76,7 +94,7 @@ function targetsOf(card: Json, cardReply: Reply, base: URL): A2aTarget[] {
   return interfacesOf(card as JsonObject).flatMap(({ url, binding, version, tenant }): A2aTarget[] => {
     // A card may name any host, so interfaces at other hosts are not examined.
     if (!isOwn(url, binding, base)) return [];
-    return [{ name: `A2A ${version} over ${binding}`, version, binding, url, tenant, card, cardReply }];
+    return [{ name: nameOf(version, binding), version, binding, url, tenant, card, cardReply }];
   });
 }
 

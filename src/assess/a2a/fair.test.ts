@@ -126,6 +126,25 @@ it('the names of security schemes and scopes belong to the agent', async () => {
   ]);
 });
 
+it('an agent that serves clients of 0.1 with a card of 0.2 is assessed in both versions', async () => {
+  const [first, second] = [new AgentFixture('0.1', 'JSONRPC'), new AgentFixture('0.2', 'JSONRPC')];
+  const isFirst = ({ body }: HttpCall): boolean =>
+    /"tasks\/(send|sendSubscribe|pushNotification\/(set|get))"/.test(body) ||
+    // Clients of 0.1 choose the ids of tasks.
+    /"tasks\/\w+","params":\{"id":"[0-9a-f]{8}-/.test(body);
+  const report = await assess({
+    tool: 'test',
+    profile: profileOf('standard')!,
+    active: true,
+    pace: { interval: 0, answer: 60, total: 120_000 },
+    target: { kind: 'url', url: new URL('http://localhost/agent') },
+    client: inProcess((call) => (isFirst(call) ? first : second).handle(call)),
+  });
+  expect(failuresOf(report)).toEqual([]);
+  expect(report.sections[0]?.surfaces).toEqual(['A2A 0.2 over JSONRPC', 'A2A 0.1 over JSONRPC']);
+  expect(report.sections[0]?.methods['tasks/sendSubscribe']).toBe(true);
+});
+
 it('the URL of an older card does not hide the newer one', async () => {
   const behaviour: Behaviour = {};
   const agent = new AgentFixture('0.3', 'JSONRPC', { row: '', ...behaviour });

@@ -32,9 +32,10 @@ const contentOf = (event: Json): Json => {
   return member === undefined ? event : asObject(event[member]);
 };
 
+/** A task has the id itself; in 0.1 its events do too. */
 const taskIdOf = (event: Json): unknown => {
   const content = contentOf(event);
-  return content['taskId'] ?? (isObject(content['status']) ? content['id'] : undefined);
+  return content['taskId'] ?? (isObject(content['status'] ?? content['artifact']) ? content['id'] : undefined);
 };
 
 export const STREAM_PROBES: Probes = {

@@ -1,8 +1,17 @@
 /** Requirements of MCP clients that a server can observe. The letters are the revisions, as for servers. */
 import { isRevisionDate, REVISIONS, type Revision, revisionOf } from '../../protocol/mcp/revisions/index.js';
 import { asList, asObject, isObject, isText, type Json } from '../json.js';
-import { ANY, HTTP, row, STDIO } from '../mcp/row.js';
-import { expect, fail, PASS, type Requirement, skip, type Verdict, versionIndexes } from '../requirement.js';
+import { HTTP, row, STDIO } from '../mcp/row.js';
+import {
+  expect,
+  fail,
+  PASS,
+  type Requirement,
+  skip,
+  type Transport,
+  type Verdict,
+  versionIndexes,
+} from '../requirement.js';
 import { REQUEST_STATE } from './scripted-server.js';
 import { type Heard, heardEvidence, type Transcript } from './transcript.js';
 
@@ -273,6 +282,9 @@ const CHECKS: Readonly<Record<string, Check>> = {
       },
     ),
 };
+
+/** The transports of the scripted server. */
+const ANY: readonly Transport[] = ['http', 'sse', 'stdio'];
 
 // biome-ignore format: one requirement per line
 export const CLIENT_REQUIREMENTS: readonly Requirement[] = [

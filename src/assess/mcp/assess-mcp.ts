@@ -1,4 +1,3 @@
-import type { Revision } from '../../protocol/mcp/revisions/index.js';
 import { REVISIONS } from '../../protocol/mcp/revisions/index.js';
 import { skip } from '../requirement.js';
 import type { Surface } from '../run.js';
@@ -16,15 +15,20 @@ export interface McpSurfaceOptions {
   readonly methods: Record<string, boolean | null>;
 }
 
-/** The name of a revision over a transport in reports. */
-export const surfaceName = (revision: Revision, transport: string): string => `${revision.date} over ${transport}`;
+/** The names of the surfaces in reports, such as `2025-11-25 over http`. */
+export const surfaceNames = ({ targets, locked }: Detected): string[] =>
+  targets.map(({ revision, transport }) =>
+    locked ? `no revision over ${transport}: authorization is needed` : `${revision.date} over ${transport}`,
+  );
 
 /** The surfaces of a server, opened when their turn comes. */
 export function mcpSurfaces(
-  { targets, locked }: Detected,
+  detected: Detected,
   { active, credentials, methods }: McpSurfaceOptions,
 ): (() => Promise<Surface>)[] {
-  return targets.map((target) => async (): Promise<Surface> => {
+  const { targets, locked } = detected;
+  const names = surfaceNames(detected);
+  return targets.map((target, i) => async (): Promise<Surface> => {
     const peer = await target.open();
     const revisions = targets.filter(sameTransport(target)).map(({ revision }) => revision.date);
     // Connections that a probe could not close, because the time was over.
@@ -36,7 +40,7 @@ export function mcpSurfaces(
     };
     const surface = new McpSurface({ peer, active, credentials, revisions, fresh });
     return {
-      name: surfaceName(target.revision, target.transport),
+      name: names[i]!,
       transport: target.transport,
       version: REVISIONS.indexOf(target.revision),
       probe: async (name) => {

@@ -7,6 +7,7 @@ import type { Pace } from '../wire/pace.js';
 import { NOTHING, type Received, type Reply, replyOf } from '../wire/reply.js';
 import {
   type CallOptions,
+  type Dialer,
   harmless,
   initializeParams,
   messageOf,
@@ -15,11 +16,12 @@ import {
   type SseStream,
 } from './peer.js';
 
-/** Text in both directions: lines of stdio, or posts and events of HTTP+SSE. */
+/** Text in both directions: lines of stdio, frames of WebSocket, or posts and events of HTTP+SSE. */
 export interface Channel {
-  readonly transport: 'stdio' | 'sse';
+  readonly transport: 'stdio' | 'sse' | 'ws';
   readonly http?: HttpWire;
   readonly sse?: SseStream;
+  readonly dialer?: Dialer;
   readonly secrets: readonly string[];
   /** Sends one message. For HTTP+SSE: the status of the post. Rejects if the channel is closed. */
   send(text: string): Promise<Partial<Received>>;
@@ -38,14 +40,15 @@ const STARTS = 3;
 /** Most messages that are kept while no request waits. */
 const MAX_LOOSE = 1_000;
 
-/** stdio and HTTP+SSE: answers arrive on a channel that all requests share. */
+/** stdio, WebSocket and HTTP+SSE: answers arrive on a channel that all requests share. */
 export class ChannelPeer implements Peer {
   readonly log: Reply[] = [];
   readonly early: unknown[] = [];
   opening!: Reply;
-  readonly transport: 'stdio' | 'sse';
+  readonly transport: Channel['transport'];
   readonly http?: HttpWire;
   readonly sse?: SseStream;
+  readonly dialer?: Dialer;
   private ids = 0;
   private ended: string | undefined;
   private arrived: unknown[] = [];
@@ -60,6 +63,7 @@ export class ChannelPeer implements Peer {
     this.transport = channel.transport;
     if (channel.http) this.http = channel.http;
     if (channel.sse) this.sse = channel.sse;
+    if (channel.dialer) this.dialer = channel.dialer;
     channel.receive((text) => {
       if (!pace.received(text.length)) return;
       if (this.arrived.length < MAX_LOOSE) this.arrived.push(parseJson(text));

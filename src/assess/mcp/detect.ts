@@ -66,18 +66,29 @@ export async function detectHttp(wire: WireFactory, wanted: (revision: Revision)
   return { targets, refusals };
 }
 
-export async function detectStdio(
-  openChannel: () => Channel,
+/** For programs and WebSockets. `openChannel` returns the reply instead if the server refuses the handshake. */
+export async function detectChannel(
+  openChannel: () => Channel | Promise<Channel | Reply>,
   pace: Pace,
   wanted: (revision: Revision) => boolean,
 ): Promise<Detected> {
   const targets: McpTarget[] = [];
   const refusals: Reply[] = [];
   for (const revision of [...MODERN, ...LEGACY].filter(wanted)) {
-    // A new program each time: some programs end after a request that they do not know.
-    const open = (how?: OpenOptions): Promise<ChannelPeer> => ChannelPeer.open(openChannel(), revision, pace, how);
-    const peer = await open();
-    if (speaks(peer)) targets.push({ transport: 'stdio', revision, open });
+    // A new channel each time: some servers end it after a request that they do not know.
+    const channel = await openChannel();
+    if (!('send' in channel)) {
+      refusals.push(channel);
+      // A handshake over WebSocket names no revision, so a refusal counts for all.
+      return channel.status === 401 ? { targets, refusals, locked: channel } : { targets, refusals };
+    }
+    const peer = await ChannelPeer.open(channel, revision, pace);
+    const open = async (how?: OpenOptions): Promise<ChannelPeer> => {
+      const other = await openChannel();
+      if (!('send' in other)) throw new Error('the WebSocket could not be opened again');
+      return ChannelPeer.open(other, revision, pace, how);
+    };
+    if (speaks(peer)) targets.push({ transport: channel.transport, revision, open });
     else refusals.push(peer.opening);
     await peer.close();
   }

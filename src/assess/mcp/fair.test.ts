@@ -235,6 +235,13 @@ function countedEvents(): Behaviour {
   };
 }
 
+it('a server that needs a token is not said to speak a revision', async () => {
+  const report = await assessFixture('D', 'http', undefined, { token: 'secret-token' }, { credentials: [] });
+  expect(report.sections.map(({ surfaces }) => surfaces)).toEqual([['no revision over http: authorization is needed']]);
+  expect(report.sections.flatMap(failedChecks)).toEqual([]);
+  expect(report.notes).toEqual(['The server needs a token. Give one with --auth to examine the rest.']);
+});
+
 it('event ids may begin again in another session', async () => {
   expect(await failuresOf('C/http', countedEvents(), { stream: true })).toEqual([]);
 });

@@ -25,10 +25,12 @@ describe('a correct server', () => {
   const both = (letter: string): [string, string][] => [
     [letter, 'http'],
     [letter, 'stdio'],
+    [letter, 'ws'],
   ];
   const surfaces: [string, string][] = [
     ['A', 'sse'],
     ['A', 'stdio'],
+    ['A', 'ws'],
     ...both('B'),
     ...both('C'),
     ...both('D'),

@@ -37,6 +37,14 @@ export interface SseStream {
   readonly sameOrigin: boolean;
 }
 
+/** Where WebSockets of the server are opened. */
+export interface Dialer {
+  readonly url: URL;
+  readonly secrets: readonly string[];
+  /** The reply to a handshake with further headers. A WebSocket that was opened is closed again. */
+  attempt(headers: readonly (readonly [string, string])[]): Promise<Reply>;
+}
+
 export interface Peer {
   readonly transport: Transport;
   readonly revision: Revision;
@@ -51,18 +59,23 @@ export interface Peer {
   /** The session id, if the server gave one. */
   readonly session?: string | undefined;
   readonly sse?: SseStream;
-  /** Raw HTTP below the peer; undefined for stdio. */
+  /** Raw HTTP below the peer; undefined for stdio and WebSocket. */
   readonly http?: HttpWire;
+  /** WebSocket only. */
+  readonly dialer?: Dialer;
   /** The headers that belong to a request of this peer, for raw requests. HTTP only. */
   headersFor?(method: string, params?: Json): Record<string, string>;
   call(method: string, params?: Json, options?: CallOptions): Promise<Reply>;
-  /** Sends a notification. Over stdio and HTTP+SSE a harmless request follows, so that an answer would be seen. */
+  /**
+   * Sends a notification. A harmless request follows it, except over Streamable HTTP: an answer to the notification would
+   * arrive before the answer to that request.
+   */
   notify(method: string, params?: Json, options?: CallOptions): Promise<Reply>;
   /** Answers a request of the server, while a call waits. */
   respond(response: Json): Promise<void>;
   /** Sends bytes that need not be JSON. */
   send(text: string, options?: CallOptions): Promise<Reply>;
-  /** Lines on stdout that are not messages. stdio only. */
+  /** What arrived and is no message: lines on stdout, or frames of a WebSocket that are not text. */
   stray?(): readonly string[];
   /** Closes the connection. For stdio: the time from the end of stdin to the exit, in milliseconds. */
   close(): Promise<number | undefined>;
@@ -108,6 +121,9 @@ export const initializeParams = (version: string, capabilities: Json = {}): Json
   capabilities,
   clientInfo: CLIENT,
 });
+
+/** The credentials that a peer sends, and their parts. */
+export const credentialsOf = ({ http, dialer }: Peer): readonly string[] => (http ?? dialer)?.secrets ?? [];
 
 /** The harmless request of each era. */
 export const harmless = (revision: Revision): string => (revision.era === 'legacy' ? 'ping' : 'server/discover');

@@ -137,6 +137,14 @@ const EARLY: ReadonlySet<unknown> = new Set(['ping', 'notifications/message']);
 /** A result without the time for which it may be kept, which runs down, and without its metadata. */
 const lasting = (result: Json | undefined): Json => ({ ...result, ttlMs: undefined, _meta: undefined });
 
+/** The answer to a handshake with a version that no server supports. */
+const unknownVersion = (surface: McpSurface): Promise<Reply> =>
+  surface.once('unknown version', async () => {
+    const other = await surface.options.fresh({ version: '1999-01-01' });
+    await other.close();
+    return other.opening;
+  });
+
 export const BASE_PROBES: Readonly<Record<string, Probe>> = {
   unknownMethod: async (surface) => refusedWith(await unknownMethod(surface), -32601),
   malformedJson: async (surface) => {
@@ -243,20 +251,18 @@ export const BASE_PROBES: Readonly<Record<string, Probe>> = {
     return expect(version === date, `requested ${date}, which the server supports, and got ${version}`, again.opening);
   },
   otherVersion: async (surface) => {
-    const other = await surface.options.fresh({ version: '1999-01-01' });
-    const version = other.opening.result?.['protocolVersion'];
-    await other.close();
-    if (!isText(version)) return fail(`an unknown version was refused: ${outcome(other.opening)}`, other.opening);
+    const opening = await unknownVersion(surface);
+    const version = opening.result?.['protocolVersion'];
+    if (!isText(version)) return fail(`an unknown version was refused: ${outcome(opening)}`, opening);
     const known = surface.options.revisions.includes(version) || revisionOf(version)?.era === 'legacy';
-    return expect(known, `answered with ${version}, which the server does not support`, other.opening);
+    return expect(known, `answered with ${version}, which the server does not support`, opening);
   },
   latestVersion: async (surface) => {
-    const other = await surface.options.fresh({ version: '1999-01-01' });
-    const version = other.opening.result?.['protocolVersion'];
-    await other.close();
+    const opening = await unknownVersion(surface);
+    const version = opening.result?.['protocolVersion'];
     if (!isText(version)) return skip('an unknown version was refused');
     const latest = surface.options.revisions.filter((date) => date <= NEWEST_LEGACY.date).sort();
-    return expect(version >= latest.at(-1)!, `answered with ${version} instead of ${latest.at(-1)}`, other.opening);
+    return expect(version >= latest.at(-1)!, `answered with ${version} instead of ${latest.at(-1)}`, opening);
   },
   modernVersion: async (surface) => {
     const other = await surface.options.fresh({ version: NEWEST_MODERN.date });

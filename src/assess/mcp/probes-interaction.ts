@@ -4,7 +4,7 @@ import { expect, fail, PASS, skip } from '../requirement.js';
 import type { Reply } from '../wire/reply.js';
 import { askableCapabilities, declined, type Interaction, interactions, urlInteractions } from './interaction.js';
 import { type Probe, replies } from './observed.js';
-import { META } from './peer.js';
+import { credentialsOf, META } from './peer.js';
 import { outcome } from './probes-base.js';
 import type { McpSurface } from './surface.js';
 
@@ -37,7 +37,7 @@ function carriesCredentials(given: unknown, { peer }: McpSurface): boolean {
   const url = new URL(given);
   if (url.username !== '' || url.password !== '') return true;
   if ([...url.searchParams.keys()].some((name) => SECRET_PARAMETER.test(name))) return true;
-  return (peer.http?.secrets ?? []).some((secret) => secret.length >= SHORTEST_SECRET && given.includes(secret));
+  return credentialsOf(peer).some((secret) => secret.length >= SHORTEST_SECRET && given.includes(secret));
 }
 
 const fields = (params: Json): [string, Json][] =>
@@ -62,8 +62,8 @@ const blocks = (message: unknown): Json[] => {
 const asksForInput = ({ reply }: Interaction): boolean => reply.result?.['resultType'] === 'input_required';
 
 /**
- * Calls a tool that asks for input, and calls it again with other answers; undefined if no tool asks. Each time from the
- * beginning, because a server may accept its state once only.
+ * Calls a tool that asks for input, and calls it again with other answers; undefined if no tool asks. It calls from the
+ * beginning each time, because a server may accept its state once only.
  */
 async function retry(surface: McpSurface, answers: (asked: Json) => unknown): Promise<Reply | undefined> {
   const known = (await interactions(surface)).calls.find((call) => asksForInput(call) && call.questions.length > 0);

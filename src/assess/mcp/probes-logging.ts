@@ -4,7 +4,7 @@ import { asObject, isObject, type Json } from '../json.js';
 import { expect, skip } from '../requirement.js';
 import type { Reply } from '../wire/reply.js';
 import { isNotification, observation, type Probe, type Seen, seenBy } from './observed.js';
-import { META } from './peer.js';
+import { credentialsOf, META } from './peer.js';
 import { plainMethod, refusedWith, served } from './probes-base.js';
 
 const NO_LOGS = 'no log message was sent';
@@ -80,7 +80,7 @@ export const LOGGING_OBSERVATIONS: Readonly<Record<string, Probe>> = {
     none: NO_LOGS,
   }),
   logSecrets: (surface) => {
-    const secrets = (surface.peer.http?.secrets ?? []).filter((each) => each.length >= SHORTEST_SECRET);
+    const secrets = credentialsOf(surface.peer).filter((each) => each.length >= SHORTEST_SECRET);
     const logs = seenBy(surface).filter(isLog);
     if (logs.length === 0) return skip(NO_LOGS);
     const wrong = logs.find(({ message }) => secrets.some((secret) => JSON.stringify(message).includes(secret)));

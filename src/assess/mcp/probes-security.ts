@@ -11,6 +11,8 @@ import type { McpSurface } from './surface.js';
 
 const FOREIGN = 'https://attacker.example';
 const LOOPBACK = /^(localhost|127(\.\d+){3}|\[::1\])$/;
+/** The status of a handshake that opens a WebSocket. */
+const OPENED = 101;
 const OPEN = 'the server needs no token';
 
 /** The answer to a first request without credentials. */
@@ -78,6 +80,16 @@ export const SECURITY_PROBES: Readonly<Record<string, Probe>> = {
     const reply = await peer.http!.send({ method: 'GET', headers, headOnly: true });
     return expect(isRefused(reply), `a stream for attacker.example got the status ${reply.status}`, reply);
   },
+  webSocketOrigin: async ({ peer }) => {
+    const reply = await peer.dialer!.attempt([['Origin', FOREIGN]]);
+    return expect(reply.status !== OPENED, `a WebSocket for ${FOREIGN} was opened`, reply);
+  },
+  webSocketHost: async ({ peer }) => {
+    const { hostname } = peer.dialer!.url;
+    if (!LOOPBACK.test(hostname)) return skip('the server is not on a loopback address');
+    const reply = await peer.dialer!.attempt([['Host', 'attacker.example']]);
+    return expect(reply.status !== OPENED, 'a WebSocket for attacker.example was opened', reply);
+  },
   host: async (surface) => {
     if (!LOOPBACK.test(surface.peer.http!.url.hostname)) return skip('the server is not on a loopback address');
     const reply = await surface.peer.call(harmless(surface.peer.revision), undefined, {
@@ -142,9 +154,9 @@ export const SECURITY_PROBES: Readonly<Record<string, Probe>> = {
     return expect(!found, 'offline_access is named', reply ?? refused);
   }),
   https: ({ peer }) => {
-    const { protocol, hostname } = peer.http!.url;
+    const { protocol, hostname } = (peer.dialer ?? peer.http!).url;
     if (LOOPBACK.test(hostname)) return skip('the server is on a loopback address');
-    return expect(protocol === 'https:', 'the server is reached over http', peer.opening);
+    return expect(/^(https|wss):$/.test(protocol), `the server is reached over ${protocol.slice(0, -1)}`, peer.opening);
   },
   corsCredentials: async (surface) => {
     const reply = await fromForeignSite(surface);

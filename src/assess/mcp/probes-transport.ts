@@ -1,4 +1,4 @@
-/** Probes of Streamable HTTP, HTTP+SSE and stdio. */
+/** Probes of Streamable HTTP, HTTP+SSE, stdio and WebSocket. */
 import { headerOf } from '../../protocol/http/headers.js';
 import { LEGACY, NEWEST_LEGACY } from '../../protocol/mcp/revisions/index.js';
 import { isObject, type Json, parseJson } from '../json.js';
@@ -278,6 +278,12 @@ export const TRANSPORT_OBSERVATIONS: Readonly<Record<string, Probe>> = {
       return fail(`a part of a message on a line of its own: ${stray.slice(0, 80)}`, peer.opening);
     const broken = peer.log.find((reply) => reply.messages.includes(undefined));
     return expect(broken === undefined, 'a line is not JSON', broken);
+  },
+  textFrames: ({ peer }) => {
+    const binary = peer.stray?.()[0];
+    if (binary !== undefined) return fail(`a frame is not text: ${binary.slice(0, 80)}`, peer.opening);
+    const broken = peer.log.find((reply) => reply.messages.includes(undefined));
+    return expect(broken === undefined, 'a frame is not JSON', broken);
   },
   stdioStray: ({ peer }) => {
     const stray = peer.stray?.().find((line) => !FRAGMENT.test(line));

@@ -55,7 +55,7 @@ const listen = (surface: McpSurface): Promise<Reply | undefined> =>
     if (notifications === undefined) return undefined;
     const enough = (messages: readonly unknown[]): boolean => messages.length > 0;
     const reply = await peer.call('subscriptions/listen', { notifications }, { id: LISTEN_ID, enough });
-    if (peer.transport !== 'stdio') return reply;
+    if (peer.transport === 'http') return reply;
     // Other messages of the subscription arrive before the answer to the next request.
     const next = await peer.call(harmless(peer.revision));
     await peer.notify('notifications/cancelled', { requestId: LISTEN_ID, reason: 'assessed' });
@@ -118,7 +118,7 @@ export const UTILITY_PROBES: Readonly<Record<string, Probe>> = {
   },
   unknownCancel: async (surface) => {
     const { peer } = surface;
-    if (surface.modern && peer.transport !== 'stdio') return skip('clients cancel by closing the stream');
+    if (surface.modern && peer.transport === 'http') return skip('clients cancel by closing the stream');
     const reply = await peer.notify('notifications/cancelled', { requestId: 'parley-none', reason: 'assessed' });
     const answered = reply.messages.some((each) => isObject(each) && !('method' in each));
     const wrong = answered || (reply.status ?? 200) >= 400 || reply.failure !== undefined;

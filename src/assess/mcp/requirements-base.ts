@@ -1,5 +1,5 @@
 /** Requirements of messages, versions and the life cycle. The letters are the revisions, oldest first. */
-import { ANY, HTTP, type RowOf, row, STDIO } from './row.js';
+import { ANY, HTTP, type RowOf, row } from './row.js';
 
 const BASE = 'Base protocol';
 const LIFE = 'Versions and life cycle';
@@ -79,7 +79,7 @@ export const BASE_ROWS: readonly RowOf[] = [
     'Declare listChanged, or do not send the notification.'),
   row('LIFE-11a', 'MUST', 'A-D', ANY, LIFE, 'ping', 'basic/utilities/ping', 'ping is answered at once with an empty result.',
     'Answer ping with {}.'),
-  row('LIFE-11b', 'MUST', 'A-D', ['sse', 'stdio'], LIFE, 'pingFirst', 'basic/utilities/ping', 'ping is answered also before initialize.',
+  row('LIFE-11b', 'MUST', 'A-D', ['sse', 'stdio', 'ws'], LIFE, 'pingFirst', 'basic/utilities/ping', 'ping is answered also before initialize.',
     'Answer ping at any time.'),
   row('LIFE-12', 'SHOULD', 'A-D', ANY, LIFE, { unobservable: 'pings of the server come more rarely than an assessment lasts' }, 'basic/utilities/ping', 'The server pings periodically, and takes a missing answer for a broken connection.',
     'Ping with a configurable interval.'),
@@ -117,12 +117,12 @@ export const BASE_ROWS: readonly RowOf[] = [
     'Ignore extensions that the server does not know.'),
   row('VER-06', 'MUST', 'E', ANY, LIFE, 'extensionIds', 'basic/versioning', 'The ids of extensions have a prefix and follow the grammar of _meta keys.',
     'Name extensions like com.example/feature.'),
-  row('VER-07', 'MAY', 'E', STDIO, LIFE, 'dualEra', 'basic/versioning', 'A server of both eras serves modern requests also after initialize.',
+  row('VER-07', 'MAY', 'E', ['stdio', 'ws'], LIFE, 'dualEra', 'basic/versioning', 'A server of both eras serves modern requests also after initialize.',
     'Decide the era by the metadata of each request.'),
   row('VER-08', 'SHOULD', 'E', ANY, LIFE, 'initializeRefusal', 'basic/versioning', 'A server of the modern era only names its versions in the error for initialize.',
     'Add data.supported to the error.'),
   row('VER-10', 'MUST', 'E', ANY, LIFE, 'removedMethods', 'basic/versioning', 'Methods that the modern era removed get -32601 if the request has modern metadata.',
     'Answer ping, initialize, logging/setLevel and resources/subscribe with -32601 in the modern era.'),
-  row('STD-04', 'MUST', 'E', STDIO, LIFE, 'noServerRequests', 'basic/transports/stdio', 'The server writes no requests.',
+  row('STD-04', 'MUST', 'E', ['stdio', 'ws'], LIFE, 'noServerRequests', 'basic/transports/stdio', 'The server writes no requests.',
     'Ask the client with an input_required result.'),
 ];

@@ -1,5 +1,5 @@
 /** Requirements of the transports and of authorization. The letters are the revisions, oldest first. */
-import { HTTP, type RowOf, row, SSE, STDIO, WIRE } from './row.js';
+import { ANY, HTTP, type RowOf, row, SSE, STDIO, WIRE, WS } from './row.js';
 
 const TRANSPORT = 'Transport';
 const SECURITY = 'Security';
@@ -122,12 +122,14 @@ export const TRANSPORT_ROWS: readonly RowOf[] = [
     'Write messages without line breaks inside.'),
   row('STD-02', 'MUST', 'A-E', STDIO, TRANSPORT, 'stdioStray', PAGE, 'Nothing but messages is written to stdout.',
     'Write logs to stderr.'),
-  row('STD-06', 'MUST', 'E', STDIO, TRANSPORT, 'cancelledListen', 'basic/transports/stdio',
+  row('STD-06', 'MUST', 'E', ['stdio', 'ws'], TRANSPORT, 'cancelledListen', 'basic/transports/stdio',
     'After notifications/cancelled nothing more is sent for the request.', 'Drop the messages of cancelled requests.'),
   row('STD-08', 'SHOULD', 'E', STDIO, TRANSPORT, 'stdioExit', 'basic/transports/stdio', 'The program ends soon after the end of its stdin.',
     'Exit when stdin ends.'),
   row('STD-13', 'SHOULD', 'E', STDIO, TRANSPORT, { unobservable: 'own transports of a server cannot be reached' }, 'basic/transports', 'Other byte streams use the framing of stdio.',
     'Write one message per line.'),
+  row('STD-13b', 'MUST', 'A-E', WS, TRANSPORT, 'textFrames', 'basic/transports', 'A WebSocket keeps the format of messages: each frame is text with one whole JSON message.',
+    'Send each message as one text frame.'),
 
   row('HM-02a', 'MUST', 'D,E', HTTP, SECURITY, 'origin', MODERN, 'A request with the Origin of a foreign site gets 403.',
     'Compare Origin with a list of allowed origins.'),
@@ -135,6 +137,10 @@ export const TRANSPORT_ROWS: readonly RowOf[] = [
     'Compare Origin with a list of allowed origins.'),
   row('HM-02c', 'MUST', 'A', SSE, SECURITY, 'sseOrigin', PAGE, 'A stream with the Origin of a foreign site is refused.',
     'Compare Origin with a list of allowed origins.'),
+  row('HM-02d', 'SHOULD', 'A-E', WS, SECURITY, 'webSocketOrigin', PAGE, 'A WebSocket with the Origin of a foreign site is refused.',
+    'Compare Origin with a list of allowed origins.'),
+  row('HM-03c', 'SHOULD', 'A-E', WS, SECURITY, 'webSocketHost', PAGE, 'A server on a loopback address refuses a WebSocket for a foreign Host, against DNS rebinding.',
+    'Compare Host with the names of the server.'),
   row('HM-03b', 'SHOULD', 'A', SSE, SECURITY, 'sseHost', PAGE, 'A server on a loopback address refuses a stream for a foreign Host, against DNS rebinding.',
     'Compare Host with the names of the server.'),
   row('HM-03', 'SHOULD', 'B-E', HTTP, SECURITY, 'host', MODERN, 'A server on a loopback address refuses a foreign Host, against DNS rebinding.',
@@ -167,9 +173,9 @@ export const TRANSPORT_ROWS: readonly RowOf[] = [
     'Check the user on each use.'),
   row('AUX-05', 'MUST', 'E', HTTP, SECURITY, { unobservable: 'needs a token that is bound to a key' }, 'basic/authorization', 'A proof of possession (DPoP) is validated if tokens are bound to keys.',
     'Validate signature, time and audience of the proof.'),
-  row('SEC-01', 'MUST', 'A-E', WIRE, SECURITY, 'https', 'basic/authorization', 'A server that is not on a loopback address is reached over https.',
-    'Serve https.'),
-  row('SEC-02', 'SHOULD', 'A-E', ['http', 'sse', 'stdio'], SECURITY, 'noStackTraces', 'basic', 'Errors tell no stack traces and no paths of the server.',
+  row('SEC-01', 'MUST', 'A-E', WIRE, SECURITY, 'https', 'basic/authorization', 'A server that is not on a loopback address is reached over https or wss.',
+    'Serve https or wss.'),
+  row('SEC-02', 'SHOULD', 'A-E', ANY, SECURITY, 'noStackTraces', 'basic', 'Errors tell no stack traces and no paths of the server.',
     'Send messages for the caller; write details to the log.'),
   row('SEC-03', 'SHOULD', 'B-E', HTTP, SECURITY, 'corsCredentials', PAGE, 'The server does not allow credentials for any web site.',
     'Do not combine Access-Control-Allow-Credentials with a reflected or free origin.'),

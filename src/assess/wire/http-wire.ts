@@ -49,7 +49,10 @@ export interface HttpSend {
   readonly onEvent?: (event: StreamEvent) => void;
 }
 
-/** Sends any request over HTTP, also wrong ones, and keeps the request and the reply. Follows no redirect to another origin. */
+/**
+ * Sends any request over HTTP, also a wrong one, and keeps the request and the reply. A redirect to another origin is not
+ * followed.
+ */
 export class HttpWire {
   readonly url: URL;
   readonly secrets: readonly string[];

@@ -7,10 +7,11 @@ import { PROFILES, profileOf } from '../../assess/profiles.js';
 import type { Report } from '../../assess/report/model.js';
 import { FORMATS, type Format, formatOfFile, render } from '../../assess/report/render.js';
 import type { ProgressListener } from '../../assess/run.js';
-import { selfUrls } from '../../assess/self.js';
+import { selfTargets } from '../../assess/self.js';
 import { hasConfiguration, loadConfig } from '../../config/load.js';
 import type { Config } from '../../config/schema.js';
 import { CONFIG, type Command, type CommandLine, HELP, UsageError } from '../command.js';
+import { BIN } from '../own-program.js';
 
 const PROFILE_NAMES = PROFILES.map(({ name }) => name).join(', ');
 const TOKEN_VARIABLE = 'PARLEY_ASSESS_AUTH';
@@ -20,8 +21,9 @@ export const ASSESS: Command = {
   operands: ['TARGET'],
   summary: 'Grade an MCP server or an A2A agent by its specification.',
   details:
-    'TARGET is a URL, a command in quotes, or the name of a server or agent of the configuration. The target self is the\n' +
-    'gateway of the configuration, which must be running. The target client starts a server that grades the MCP client\n' +
+    'TARGET is a URL (http, https, ws or wss), a command in quotes, or the name of a server or agent of the\n' +
+    'configuration. The target self is every endpoint of the gateway of the configuration, which must be running. The\n' +
+    'target client starts a server that grades the MCP client\n' +
     'that connects to it. Each requirement is checked over the wire; docs/assess.md lists the requirements. The probes\n' +
     'only read, and call only tools that declare to be read-only, unless --active is given. Credentials go only to the\n' +
     'host of the target. The exit code is 1 if no server or agent was recognised, if the score is below --gate, or if\n' +
@@ -58,6 +60,7 @@ export const ASSESS: Command = {
   examples: [
     'parley assess https://example.com/mcp',
     'parley assess "npx -y @modelcontextprotocol/server-everything" --active',
+    'parley assess wss://example.com/ws --auth "Bearer TOKEN"',
     'parley assess https://example.com/mcp --gate 90 --output report.html,report.json',
   ],
   run: runAssess,
@@ -163,7 +166,7 @@ interface Named {
 
 /** The targets for the argument: a URL, the gateway itself, a name of the configuration, or a command. */
 async function targetsOf(text: string, io: CommandLine['io'], file: string | undefined): Promise<Named> {
-  if (/^https?:\/\//i.test(text)) {
+  if (/^(https?|wss?):\/\//i.test(text)) {
     if (!URL.canParse(text)) throw new UsageError(`${JSON.stringify(text)} is not a URL`, ASSESS);
     const url = new URL(text);
     if (url.username !== '' || url.password !== '')
@@ -178,7 +181,7 @@ async function targetsOf(text: string, io: CommandLine['io'], file: string | und
     );
   if (known && /^[\w-]+$/.test(text)) {
     const { config } = loadConfig({ ...io, file, listens: false });
-    const named = text === 'self' ? selfTargets(config) : await namedTarget(text.toLowerCase(), config);
+    const named = text === 'self' ? await selfNamed(config, io, file) : await namedTarget(text.toLowerCase(), config);
     if (named !== undefined) return named;
   }
   const [command = '', ...args] = splitCommand(text);
@@ -206,17 +209,32 @@ async function namedTarget(name: string, config: Config): Promise<Named | undefi
   };
 }
 
-/** Every endpoint of a running gateway. */
-function selfTargets({ listen, tls, servers, views, agents, a2a }: Config): Named {
+/** Every endpoint of a running gateway, and the gateway as a program. */
+async function selfNamed(config: Config, io: CommandLine['io'], file: string | undefined): Promise<Named> {
+  const { listen, tls, mcp, servers, views, agents, a2a } = config;
+  const { servesSse } = await import('../../app/overview.js');
   const enabled = (entries: Readonly<Record<string, { readonly enabled: boolean }>>): string[] =>
     Object.keys(entries).filter((name) => entries[name]!.enabled);
-  const urls = selfUrls({
+  const env = Object.entries(io.env).filter((entry): entry is [string, string] => entry[1] !== undefined);
+  const targets = selfTargets({
     host: listen.host,
     port: listen.port,
     tls: tls.cert !== undefined,
+    mcp: {
+      http: mcp.enabled,
+      sse: servesSse(config),
+      webSocket: mcp.enabled && mcp.webSocket,
+    },
+    stdio: {
+      command: process.execPath,
+      args: [BIN, 'stdio', ...(file === undefined ? [] : ['--config', file])],
+      // The configuration may name variables.
+      env: Object.fromEntries(env),
+      cwd: io.cwd,
+    },
     servers: enabled(servers),
     views: Object.keys(views),
     agents: a2a.enabled ? enabled(agents) : undefined,
   });
-  return { targets: urls.map((url) => ({ kind: 'url', url })), credentials: [] };
+  return { targets, credentials: [] };
 }

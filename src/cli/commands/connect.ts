@@ -1,12 +1,12 @@
 import { statSync } from 'node:fs';
 import path from 'node:path';
-import { fileURLToPath } from 'node:url';
 import { isDeepStrictEqual } from 'node:util';
 import { jsonMember, removeJsonMember, setJsonMember } from '../../config/json-edit.js';
 import { nearest } from '../../config/problem.js';
 import { CLIENTS, type ClientFiles, placesOf } from '../client-files.js';
 import { CONFIG, type Command, type CommandLine, HELP, JSON_OUTPUT, UsageError } from '../command.js';
 import { gatewayAddress, URL_FLAG } from '../gateway-api.js';
+import { BIN } from '../own-program.js';
 import { applyChange, DRY_RUN, readIfExists, YES } from '../write-file.js';
 
 const NAMES = CLIENTS.map(({ id }) => id).join(', ');
@@ -131,8 +131,6 @@ function entryOf({ id }: ClientFiles, line: CommandLine): object {
       return { url: endpoint, ...headers('env:PARLEY_TOKEN') };
   }
 }
-
-const BIN = fileURLToPath(new URL('../../../bin/parley.js', import.meta.url));
 
 function program({ io, text }: CommandLine, server: string | undefined): object {
   const named =

@@ -41,6 +41,9 @@ interface Listening {
   acknowledged: boolean;
   deliver(notification: Notification): void;
   opened(honoured: SubscriptionFilter): void;
+  /** The server answered the subscription, or cancelled it. */
+  refused(why: string): void;
+  /** The process is gone. */
   ended(why: string): void;
 }
 
@@ -111,10 +114,10 @@ export class ModernStdio {
         clearTimeout(timer);
         this.listening.delete(id);
       };
-      const fail = (why: string): void => {
+      const fail = (why: string, error = unavailable(this.context, why)): void => {
         drop();
         if (entry.acknowledged) lost(why);
-        else reject(unavailable(this.context, why));
+        else reject(error);
       };
       const timer = setTimeout(() => fail('it did not acknowledge the subscription'), this.context.timeouts.call);
       const entry: Listening = {
@@ -131,7 +134,9 @@ export class ModernStdio {
             },
           });
         },
-        ended: fail,
+        // The server is reachable, so this does not count as a connection failure.
+        refused: (why) => fail(why, broken(this.context, `refused the subscription: ${why}`)),
+        ended: (why) => fail(why),
       };
       this.listening.set(id, entry);
       const params = this.stamp(RawObject.from({ notifications: filter }), {}, undefined, undefined);
@@ -202,7 +207,7 @@ export class ModernStdio {
   private response(message: RpcResponse): boolean {
     const listening = this.listening.get(message.id as number);
     if (listening) {
-      listening.ended(message.error?.message ?? 'it ended the subscription');
+      listening.refused(message.error?.message ?? 'it ended the subscription');
       return true;
     }
     const waiting = this.waiting.get(message.id as number);
@@ -247,7 +252,7 @@ export class ModernStdio {
       return true;
     }
     if (method === 'notifications/cancelled')
-      this.listening.get(params['requestId'] as number)?.ended('it ended the subscription');
+      this.listening.get(params['requestId'] as number)?.refused('it ended the subscription');
     return false;
   }
 
