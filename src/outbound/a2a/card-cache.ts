@@ -4,7 +4,8 @@ import { cardDialect, dialect } from '../../protocol/a2a/index.js';
 import type { AgentCard } from '../../protocol/a2a/model.js';
 import { ProtocolError } from '../../protocol/errors.js';
 import type { JsonObject } from '../../protocol/jsonrpc/raw.js';
-import { type AgentContext, invalidReply, untrusted } from './context.js';
+import type { AgentContext } from './agent-context.js';
+import { invalidReply, untrusted } from './agent-errors.js';
 import { type CardSource, type FetchedCard, NoCard } from './discovery.js';
 import type { Signatures, Verified } from './signatures.js';
 

@@ -13,7 +13,7 @@ import {
   headerOf,
 } from '../http/index.js';
 import { Deadline } from '../mcp/deadline.js';
-import { type AgentRef, invalidReply, lost, problemOf, timedOut, unavailable } from './context.js';
+import { type AgentRef, invalidReply, lost, problemOf, timedOut, unavailable } from './agent-errors.js';
 
 /** One HTTP request, with the limits for the time and the size of its reply. */
 export interface HttpCall extends HttpRequest {

@@ -11,7 +11,7 @@ import { requestFormatOf } from '../../protocol/a2a/request-format.js';
 import { streamContext } from '../../protocol/a2a/stream-context.js';
 import { ProtocolError } from '../../protocol/errors.js';
 import type { JsonObject } from '../../protocol/jsonrpc/raw.js';
-import { invalidReply, lost, Misplaced, problemOf, subject, timedOut, unavailable } from './context.js';
+import { invalidReply, lost, Misplaced, problemOf, subject, timedOut, unavailable } from './agent-errors.js';
 import { EventQueue } from './event-queue.js';
 import { dial, grpcTarget } from './grpc-target.js';
 import { tenanted } from './passthrough.js';

@@ -4,8 +4,8 @@ import type { StreamResponse } from '../../protocol/a2a/model.js';
 import { onOneLine } from '../../protocol/jsonrpc/pieces.js';
 import { type JsonValue, RawObject } from '../../protocol/jsonrpc/raw.js';
 import type { Abortable } from '../http/index.js';
-import type { AgentContext } from './context.js';
-import { invalidReply } from './context.js';
+import type { AgentContext } from './agent-context.js';
+import { invalidReply } from './agent-errors.js';
 import { EventQueue } from './event-queue.js';
 import type { EventSink } from './exchange.js';
 

@@ -15,9 +15,11 @@ import type {
   TaskPushNotificationConfig,
 } from '../../protocol/a2a/model.js';
 import { ProtocolError } from '../../protocol/errors.js';
+import type { AgentContext } from './agent-context.js';
+import { credentialOf } from './agent-credential.js';
+import { unavailable } from './agent-errors.js';
 import { type CardCache, type KnownCard, UP } from './card-cache.js';
 import type { SecurityMatch } from './card-security.js';
-import { type AgentContext, credentialOf, unavailable } from './context.js';
 import { type Candidate, type Choice, candidates, guesses } from './interfaces.js';
 import { isConnectionLost, isVersionMismatch, mayTryNextInterface, refusedStatus } from './retry-rules.js';
 import type { Wire } from './wire.js';

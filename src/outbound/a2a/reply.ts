@@ -6,12 +6,15 @@ import { isObject, type JsonValue } from '../../protocol/jsonrpc/raw.js';
 import { depthWithin } from '../../protocol/jsonrpc/scan.js';
 import type { HttpHeaders } from '../http/index.js';
 import { redirectTarget } from '../mcp/http-status-errors.js';
-import { type AgentRef, DEPTH, invalidReply, lost, Misplaced, subject } from './context.js';
+import { type AgentRef, invalidReply, lost, Misplaced, subject } from './agent-errors.js';
 import type { WholeReply } from './exchange.js';
+
+/** Maximum nesting depth of an agent's JSON. Deeper JSON blocks the parser for too long. */
+export const MAX_DEPTH = 256;
 
 /** A JSON text and its value, parsed once. */
 export function readJson(agent: AgentRef, body: Buffer): Required<Passed<JsonValue>> {
-  if (!depthWithin(body, DEPTH)) throw invalidReply(agent, 'answered with JSON that nests too deep');
+  if (!depthWithin(body, MAX_DEPTH)) throw invalidReply(agent, 'answered with JSON that nests too deep');
   const text = body.toString('utf8');
   try {
     return { text, value: JSON.parse(text) as JsonValue };
@@ -22,7 +25,7 @@ export function readJson(agent: AgentRef, body: Buffer): Required<Passed<JsonVal
 
 /** Parses JSON. Undefined for other content. */
 export function tryJson(body: Buffer): JsonValue | undefined {
-  if (body.length === 0 || !depthWithin(body, DEPTH)) return undefined;
+  if (body.length === 0 || !depthWithin(body, MAX_DEPTH)) return undefined;
   try {
     return JSON.parse(body.toString('utf8')) as JsonValue;
   } catch {

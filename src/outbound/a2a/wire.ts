@@ -4,7 +4,7 @@ import type { Version } from '../../protocol/a2a/dialect.js';
 import type { Operation, RequestOf, ResultOf, Streaming } from '../../protocol/a2a/model.js';
 import type { Egress } from '../egress.js';
 import type { HttpClient } from '../http/index.js';
-import type { AgentContext } from './context.js';
+import type { AgentContext } from './agent-context.js';
 
 /**
  * One interface of an agent, in one binding and one version. Both methods throw a `ProtocolError` or an

@@ -51,6 +51,10 @@ export interface Abortable {
 export type HttpErrorCode =
   /** No connection within the connect timeout. */
   | 'ETIMEDOUT'
+  /** No complete reply within the time limit of the request. */
+  | 'REPLY_TIMEOUT'
+  /** The reply is longer than the size limit of the request. */
+  | 'REPLY_TOO_LARGE'
   /** The connection ended before the reply was complete. */
   | 'ECONNRESET'
   /** The request cannot be written as HTTP. */

@@ -16,13 +16,14 @@ import type { Implementation } from '../../protocol/mcp/model.js';
 import { revisionSetting, type Verdict } from '../../protocol/mcp/server-version.js';
 import type { Log } from '../../telemetry/log.js';
 import { type Guard, HttpClient, proxyRuleOf, type TlsSettings } from '../http/index.js';
-import { WholeRequests } from '../http/whole-request.js';
+import { OAuthRequests } from '../http/oauth-requests.js';
 import { OpenApiUpstream } from '../openapi/upstream.js';
-import { shownUrl, type UpstreamContext } from './context.js';
+import { shownUrl } from '../shown-url.js';
 import { HttpLink } from './http-link.js';
 import { ServerTraffic } from './server-traffic-limits.js';
 import { StdioLink } from './stdio-link.js';
 import { McpUpstream, type VerdictMemory } from './upstream.js';
+import type { UpstreamContext } from './upstream-context.js';
 
 /** The configuration of one server. */
 export interface ServerSettings {
@@ -200,7 +201,7 @@ export function guardedRequests({ egress, proxy }: Guard, connectTimeout: number
     async send(request) {
       const client = new HttpClient({ connectTimeout, egress, proxy });
       try {
-        return await new WholeRequests(client).send(request);
+        return await new OAuthRequests(client).send(request);
       } finally {
         await client.close();
       }

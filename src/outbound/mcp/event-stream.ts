@@ -1,5 +1,6 @@
 import { isEventStream, SseOverflow, SseReader } from '../../protocol/sse/reader.js';
 import { EVENT_STREAM } from '../../protocol/sse/writer.js';
+import { connectionProblem } from '../http/connection-problem.js';
 import {
   type Abortable,
   type HttpClient,
@@ -8,7 +9,6 @@ import {
   type HttpTarget,
   headerOf,
 } from '../http/index.js';
-import { connectionProblem } from './context.js';
 
 export interface EventStreamEvents {
   open?(headers: HttpHeaders): void;

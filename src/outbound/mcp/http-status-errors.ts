@@ -3,7 +3,8 @@ import { ProtocolError, UpstreamRpcError } from '../../protocol/errors.js';
 import { retryAfterOf } from '../../protocol/http/retry-after.js';
 import { readReply } from '../../protocol/jsonrpc/message.js';
 import { type HttpHeaders, headerOf } from '../http/index.js';
-import { CredentialRefused, type Server, shownUrl, subject } from './context.js';
+import { shownUrl } from '../shown-url.js';
+import { CredentialRefused, type Server, subject } from './server-errors.js';
 
 /** The JSON-RPC error in the body of an error response, if there is one. */
 function rpcErrorOf(status: number, body: Buffer): UpstreamRpcError | undefined {

@@ -19,6 +19,7 @@ import type { Revision } from '../../protocol/mcp/revisions/index.js';
 import { stampParams } from '../../protocol/mcp/translate/meta.js';
 import { decodeOutcome } from '../../protocol/mcp/translate/result-kind.js';
 import { isEventStream } from '../../protocol/sse/reader.js';
+import { connectionProblem } from '../http/connection-problem.js';
 import {
   type Abortable,
   type HttpFailure,
@@ -28,28 +29,27 @@ import {
   inLane,
 } from '../http/index.js';
 import { nextId } from '../request-ids.js';
-import {
-  broken,
-  connectionProblem,
-  credentialOf,
-  foreignReply,
-  invalidReply,
-  lateCredential,
-  resting,
-  timedOut,
-  tooMuch,
-  type UpstreamContext,
-  unavailable,
-  unconnected,
-  withoutCredential,
-} from './context.js';
 import { Deadline } from './deadline.js';
 import { refusal } from './http-status-errors.js';
 import type { ModernWire } from './modern-peer.js';
 import { type PostEvents, post } from './post-reply.js';
 import { ReplyEndTimer } from './reply-end-timer.js';
 import { modernCallHeaders, modernHeaders } from './request-headers.js';
+import { credentialOf } from './server-credential.js';
+import {
+  broken,
+  foreignReply,
+  invalidReply,
+  lateCredential,
+  resting,
+  timedOut,
+  tooMuch,
+  unavailable,
+  unconnected,
+  withoutCredential,
+} from './server-errors.js';
 import { FLOODED } from './server-traffic-limits.js';
+import type { UpstreamContext } from './upstream-context.js';
 
 /** Modern Streamable HTTP: requests are independent of each other. Closing the reply stream of a request cancels it. */
 export class ModernHttp implements ModernWire {

@@ -16,10 +16,10 @@ import {
 } from '../../protocol/mcp/model.js';
 import type { Revision } from '../../protocol/mcp/revisions/index.js';
 import { decodeServerCapabilities, encodeClientCapabilities } from '../../protocol/mcp/translate/capabilities.js';
-import { invalidReply } from './context.js';
 import { gatewayCall } from './gateway-call.js';
 import { ModernTask, type Send } from './modern-task.js';
 import type { OpenWatch, Peer } from './peer.js';
+import { invalidReply } from './server-errors.js';
 
 /** The transport of modern requests: HTTP, or the pipes of a process. */
 export interface ModernWire {

@@ -24,12 +24,13 @@ import { decodeOutcome } from '../../protocol/mcp/translate/result-kind.js';
 import { nextId } from '../request-ids.js';
 import type { Start } from '../stdio/lease.js';
 import type { Child } from '../stdio/process.js';
-import { broken, invalidReply, timedOut, type UpstreamContext, unavailable } from './context.js';
 import { Deadline } from './deadline.js';
 import { gatewayCall } from './gateway-call.js';
 import type { OpenWatch } from './peer.js';
+import { broken, invalidReply, timedOut, unavailable } from './server-errors.js';
 import { FLOODED } from './server-traffic-limits.js';
 import { endingOf, problemOf } from './session/stdio-error-messages.js';
+import type { UpstreamContext } from './upstream-context.js';
 
 interface Waiting {
   readonly call: UpstreamCall;

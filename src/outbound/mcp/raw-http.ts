@@ -1,18 +1,12 @@
 import type { Caller } from '../../core/caller.js';
 import type { RawRequest } from '../../core/upstream.js';
 import { ProtocolError } from '../../protocol/errors.js';
+import { connectionProblem } from '../http/connection-problem.js';
 import { type Abortable, type HttpTarget, httpTarget, inLane } from '../http/index.js';
-import {
-  broken,
-  connectionProblem,
-  credentialOf,
-  invalidReply,
-  timedOut,
-  type UpstreamContext,
-  unconnected,
-  withoutCredential,
-} from './context.js';
 import { Deadline } from './deadline.js';
+import { credentialOf } from './server-credential.js';
+import { broken, invalidReply, timedOut, unconnected, withoutCredential } from './server-errors.js';
+import type { UpstreamContext } from './upstream-context.js';
 
 /** Passes an HTTP request on to a server, and its reply back. Time and size have the limits of a call. */
 export async function sendRaw(

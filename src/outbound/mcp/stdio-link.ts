@@ -13,7 +13,6 @@ import { StdioError } from '../stdio/errors.js';
 import type { Start } from '../stdio/lease.js';
 import type { StdioCommand } from '../stdio/process.js';
 import { Supervisor } from '../stdio/supervisor.js';
-import type { UpstreamContext } from './context.js';
 import { gatewayCall } from './gateway-call.js';
 import { ModernPeer, type ModernWire } from './modern-peer.js';
 import { ModernStdio } from './modern-stdio.js';
@@ -26,6 +25,7 @@ import { asProtocolError } from './session/stdio-error-messages.js';
 import { type Lease, leaseFor, type SessionSupervisor } from './session/stdio-lease.js';
 import { CANONICAL, StdioSessions, sessionKey } from './session/stdio-sessions.js';
 import { ForeignVersions, handshakeFirst, probeVersion } from './stdio-version-probe.js';
+import type { UpstreamContext } from './upstream-context.js';
 
 export interface StdioLinkOptions {
   readonly context: UpstreamContext;

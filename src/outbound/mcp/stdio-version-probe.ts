@@ -10,11 +10,11 @@ import { StdioError } from '../stdio/errors.js';
 import type { ExitInfo } from '../stdio/exit-info.js';
 import type { Start } from '../stdio/lease.js';
 import type { Child, ChildEvents } from '../stdio/process.js';
-import type { UpstreamContext } from './context.js';
 import { ModernStdio } from './modern-stdio.js';
 import type { LegacySession } from './session/legacy-session.js';
 import { HandshakeRefused } from './session/session-errors.js';
 import { StdioChannel } from './session/stdio-channel.js';
+import type { UpstreamContext } from './upstream-context.js';
 
 export interface VersionProbeOptions {
   readonly context: UpstreamContext;

@@ -26,9 +26,9 @@ import {
   type Verdict,
 } from '../../protocol/mcp/server-version.js';
 import type { Log } from '../../telemetry/log.js';
-import { CredentialError, CredentialRefused, invalidReply, unavailable, withoutCredential } from './context.js';
 import type { Link, OpenWatch, Peer } from './peer.js';
 import { rejectOnCancel } from './reject-on-cancel.js';
+import { CredentialError, CredentialRefused, invalidReply, unavailable, withoutCredential } from './server-errors.js';
 import { HandshakeRefused } from './session/session-errors.js';
 import { WatchHub } from './watch-hub.js';
 

@@ -1,8 +1,8 @@
 /** Where an OpenAPI document comes from: a file of the operator, or a URL. */
 import { open, stat } from 'node:fs/promises';
+import { bufferedRequest } from '../http/buffered-request.js';
+import { connectionProblem } from '../http/connection-problem.js';
 import { type HttpClient, headerOf } from '../http/index.js';
-import { exchangeWhole } from '../http/whole-exchange.js';
-import { connectionProblem } from '../mcp/context.js';
 import { DocumentProblem, MOST_DOCUMENT } from './document.js';
 
 export interface DocumentSource {
@@ -65,10 +65,12 @@ class UrlSource implements DocumentSource {
     const headers = ['Accept', 'application/json, application/yaml;q=0.9, */*;q=0.5'];
     if (this.tag !== undefined) headers.push('If-None-Match', this.tag);
     const limits = { time: this.time, size: MOST_DOCUMENT };
-    const reply = await exchangeWhole(this.http, this.url, { method: 'GET', headers }, limits).catch((error: Error) => {
-      // Without addresses, which callers must not read (S25).
-      throw new DocumentProblem(`cannot be fetched: ${connectionProblem(error)}`);
-    });
+    const reply = await bufferedRequest(this.http, this.url, { method: 'GET', headers }, limits).catch(
+      (error: Error) => {
+        // Without addresses, which callers must not read (S25).
+        throw new DocumentProblem(`cannot be fetched: ${connectionProblem(error)}`);
+      },
+    );
     if (reply.status === 304 && this.tag !== undefined) return undefined;
     if (reply.status !== 200) throw new DocumentProblem(`cannot be fetched: HTTP ${reply.status}`);
     this.tag = headerOf(reply.headers, 'etag');

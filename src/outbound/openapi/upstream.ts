@@ -10,8 +10,9 @@ import type { ServerDescription, SubscriptionFilter } from '../../protocol/mcp/m
 import { methodNotFound } from '../../protocol/mcp/recognised-upstream-errors.js';
 import type { Log } from '../../telemetry/log.js';
 import { type Abortable, httpTarget } from '../http/index.js';
-import { CredentialError, type UpstreamContext, unavailable } from '../mcp/context.js';
 import { sendRaw } from '../mcp/raw-http.js';
+import { CredentialError, unavailable } from '../mcp/server-errors.js';
+import type { UpstreamContext } from '../mcp/upstream-context.js';
 import { DocumentProblem, readDocument } from './document.js';
 import { encodeRequest } from './encode.js';
 import { type Operation, operationsOf } from './operations.js';

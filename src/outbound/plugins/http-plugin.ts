@@ -2,7 +2,7 @@
 import { randomUUID } from 'node:crypto';
 import { CircuitBreaker } from '../../core/circuit-breaker.js';
 import type { Hook, JsonObject, JsonValue, Plugin, PluginCall } from '../../plugins/api.js';
-import { exchangeWhole, type HttpClient } from '../http/index.js';
+import { bufferedRequest, type HttpClient } from '../http/index.js';
 import { webhookSignature } from '../webhooks/headers.js';
 
 export interface HttpPluginOptions {
@@ -86,7 +86,7 @@ async function exchange({ client, url, secret, timeout, now }: HttpPluginOptions
     ...['webhook-signature', webhookSignature(Buffer.from(secret), id, seconds, body)],
   ];
   const limits = { time: timeout, size: MOST_ANSWER };
-  const { status, body: answer } = await exchangeWhole(client, url, { method: 'POST', headers, body }, limits);
+  const { status, body: answer } = await bufferedRequest(client, url, { method: 'POST', headers, body }, limits);
   if (status === 204) return undefined;
   if (status !== 200) throw new ReceiverError(`HTTP_${status}`);
   const text = answer.toString('utf8');

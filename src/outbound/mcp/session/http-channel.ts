@@ -6,6 +6,7 @@ import type { GappedText } from '../../../protocol/jsonrpc/gapped.js';
 import { HEADER } from '../../../protocol/mcp/headers.js';
 import type { Revision } from '../../../protocol/mcp/revisions/index.js';
 import { isEventStream } from '../../../protocol/sse/reader.js';
+import { connectionProblem } from '../../http/connection-problem.js';
 import {
   type Abortable,
   type HttpFailure,
@@ -14,20 +15,14 @@ import {
   headerOf,
   inLane,
 } from '../../http/index.js';
-import {
-  broken,
-  type CredentialHolder,
-  connectionProblem,
-  foreignReply,
-  type UpstreamContext,
-  unconnected,
-  withoutCredential,
-} from '../context.js';
 import { EventStream } from '../event-stream.js';
 import { refusal } from '../http-status-errors.js';
 import { type PostEvents, post } from '../post-reply.js';
 import { ReplyEndTimer } from '../reply-end-timer.js';
 import { isSendableEventId, lastEventIdHeader, POST_HEADERS, sessionHeaders } from '../request-headers.js';
+import type { CredentialHolder } from '../server-credential.js';
+import { broken, foreignReply, unconnected, withoutCredential } from '../server-errors.js';
+import type { UpstreamContext } from '../upstream-context.js';
 import type { Channel, ChannelEvents, Ticket } from './channel.js';
 import { SessionCallers } from './session-callers.js';
 

@@ -16,16 +16,11 @@ import type { Revision } from '../../../protocol/mcp/revisions/index.js';
 import { capabilityFingerprint, sharedCapabilities } from '../../../protocol/mcp/translate/capabilities.js';
 import { isInteractive } from '../../../protocol/mcp/translate/questions.js';
 import { httpTarget } from '../../http/index.js';
-import {
-  CredentialError,
-  type CredentialHolder,
-  credentialOf,
-  resting,
-  type UpstreamContext,
-  withoutCredential,
-} from '../context.js';
 import type { OpenWatch, Peer } from '../peer.js';
 import { rejectOnCancel } from '../reject-on-cancel.js';
+import { type CredentialHolder, credentialOf } from '../server-credential.js';
+import { CredentialError, resting, withoutCredential } from '../server-errors.js';
+import type { UpstreamContext } from '../upstream-context.js';
 import { HttpChannel } from './http-channel.js';
 import { LeasePool } from './lease-pool.js';
 import { LegacySession } from './legacy-session.js';

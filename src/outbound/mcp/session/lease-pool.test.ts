@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest';
 import { Cancellation } from '../../../core/caller.js';
-import { CredentialError } from '../context.js';
+import { CredentialError } from '../server-errors.js';
 import { type Leased, LeasePool } from './lease-pool.js';
 
 class FakeSession implements Leased {

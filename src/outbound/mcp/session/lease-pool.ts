@@ -1,7 +1,7 @@
 import type { Cancellation } from '../../../core/caller.js';
 import { ProtocolError } from '../../../protocol/errors.js';
-import { CredentialError } from '../context.js';
 import { rejectOnCancel } from '../reject-on-cancel.js';
+import { CredentialError } from '../server-errors.js';
 import type { LegacySession } from './legacy-session.js';
 
 /** The members of a session that a pool uses. */

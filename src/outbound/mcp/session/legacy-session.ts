@@ -38,8 +38,8 @@ import {
   requiredCapability,
 } from '../../../protocol/mcp/translate/questions.js';
 import { readExperimentalTask } from '../../../protocol/mcp/translate/task.js';
-import { invalidReply, type Server } from '../context.js';
 import { gatewayCall } from '../gateway-call.js';
+import { invalidReply, type Server } from '../server-errors.js';
 import { FLOODED, type ServerTraffic } from '../server-traffic-limits.js';
 import type { ChannelEvents, Ticket } from './channel.js';
 import { Elicitations } from './elicitations.js';

@@ -17,8 +17,8 @@ import {
   type Notification,
 } from '../../../protocol/mcp/model.js';
 import { nextId } from '../../request-ids.js';
-import { type Server, timedOut, tooMuch } from '../context.js';
 import { Deadline } from '../deadline.js';
+import { type Server, timedOut, tooMuch } from '../server-errors.js';
 import type { ServerTraffic } from '../server-traffic-limits.js';
 import type { Ticket } from './channel.js';
 import { type PortableCall, type PortableSession, writePortable } from './portable-call.js';

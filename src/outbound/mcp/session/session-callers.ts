@@ -1,6 +1,7 @@
 import type { Caller } from '../../../core/caller.js';
 import type { Credential } from '../../../identity/upstream-credentials.js';
-import { type CredentialContext, type CredentialHolder, credentialOf, withoutCredential } from '../context.js';
+import { type CredentialContext, type CredentialHolder, credentialOf } from '../server-credential.js';
+import { withoutCredential } from '../server-errors.js';
 import type { ChannelEvents, Ticket } from './channel.js';
 import { SessionExpired } from './session-errors.js';
 

@@ -2,7 +2,7 @@ import type { WatchEvent } from '../../../core/upstream.js';
 import type { JsonObject } from '../../../protocol/jsonrpc/raw.js';
 import type { ClientCapabilities, InputRequest, Notification } from '../../../protocol/mcp/model.js';
 import type { Revision } from '../../../protocol/mcp/revisions/index.js';
-import type { UpstreamContext } from '../context.js';
+import type { UpstreamContext } from '../upstream-context.js';
 import type { Channel } from './channel.js';
 
 /** Events of a session for the code that opened it. */

@@ -1,21 +1,16 @@
 import type { Caller } from '../../../core/caller.js';
 import { within } from '../../../core/timing.js';
 import type { Credential } from '../../../identity/upstream-credentials.js';
+import { connectionProblem } from '../../http/connection-problem.js';
 import type { Abortable, HttpFailure, HttpHeaders, HttpTarget } from '../../http/index.js';
 import { httpTarget, inLane } from '../../http/index.js';
-import {
-  broken,
-  type CredentialHolder,
-  connectionProblem,
-  type UpstreamContext,
-  unavailable,
-  unconnected,
-  withoutCredential,
-} from '../context.js';
 import { EventStream } from '../event-stream.js';
 import { refusal } from '../http-status-errors.js';
 import { post } from '../post-reply.js';
 import { ssePostHeaders } from '../request-headers.js';
+import type { CredentialHolder } from '../server-credential.js';
+import { broken, unavailable, unconnected, withoutCredential } from '../server-errors.js';
+import type { UpstreamContext } from '../upstream-context.js';
 import type { Channel, ChannelEvents, Ticket } from './channel.js';
 import { SessionCallers } from './session-callers.js';
 

@@ -1,22 +1,8 @@
+/** The errors of calls to an agent: cannot be reached, no credential, too late, broken, invalid reply. */
 import type { SignatureVerdict } from '../../core/a2a/agent.js';
-import type { Caller } from '../../core/caller.js';
-import type { Credential } from '../../identity/upstream-credentials.js';
 import { ProtocolError } from '../../protocol/errors.js';
-import type { Log } from '../../telemetry/log.js';
-import { connectionProblem } from '../mcp/context.js';
-
-/** Shared by all exchanges with one configured agent. */
-export interface AgentContext {
-  readonly name: string;
-  /** The configured URL without secrets, where callers may see it (S25). */
-  readonly place?: string | undefined;
-  /** The credential of a caller's requests to this agent. */
-  credential(caller: Caller): Credential | Promise<Credential>;
-  readonly timeouts: { readonly connect: number; readonly call: number; readonly callMax: number };
-  /** Maximum bytes of one event or whole reply, and of the buffer of a stream. */
-  readonly limits: { readonly event: number; readonly waiting: number };
-  readonly log: Log;
-}
+import { connectionProblem } from '../http/connection-problem.js';
+import type { AgentContext } from './agent-context.js';
 
 /** The agent that an error names. */
 export type AgentRef = Pick<AgentContext, 'name' | 'place'>;
@@ -25,38 +11,12 @@ export type AgentRef = Pick<AgentContext, 'name' | 'place'>;
 export const subject = ({ name, place }: AgentRef): string =>
   `Agent "${name}"${place === undefined ? '' : ` at ${place}`}`;
 
-/** Maximum depth of JSON. Deeper JSON blocks the parser for too long. */
-export const DEPTH = 256;
-
 /** The agent cannot be reached. Nothing was executed. */
 export const unavailable = (agent: AgentRef, why: string): ProtocolError =>
   new ProtocolError('upstream_unavailable', `${subject(agent)} cannot be reached: ${why}`, {
     outcome: 'not_executed',
     data: { agent: agent.name },
   });
-
-/**
- * The credential of a caller's next request, without a delay where it is known. If there is no credential, nothing is
- * sent.
- */
-export function credentialOf(context: AgentContext, caller: Caller): Credential | Promise<Credential> {
-  try {
-    const given = context.credential(caller);
-    return given instanceof Promise
-      ? given.catch((error: unknown) => Promise.reject(withoutCredential(context.name, error)))
-      : given;
-  } catch (error) {
-    throw withoutCredential(context.name, error);
-  }
-}
-
-const withoutCredential = (name: string, error: unknown): ProtocolError =>
-  error instanceof ProtocolError
-    ? error
-    : new ProtocolError('upstream_unauthorized', `Agent "${name}" was not called: no credential could be obtained`, {
-        outcome: 'not_executed',
-        data: { agent: name },
-      });
 
 /** The connection broke after the request was sent. */
 export const lost = (agent: AgentRef, why: string): ProtocolError =>
@@ -94,3 +54,12 @@ export const problemOf = (error: Error): string =>
  * newer card may work (C-4, C-5).
  */
 export class Misplaced extends ProtocolError {}
+
+/** The request was not sent: no credential could be obtained. */
+export const withoutCredential = (name: string, error: unknown): ProtocolError =>
+  error instanceof ProtocolError
+    ? error
+    : new ProtocolError('upstream_unauthorized', `Agent "${name}" was not called: no credential could be obtained`, {
+        outcome: 'not_executed',
+        data: { agent: name },
+      });

@@ -1,23 +1,12 @@
+/** The metadata and the keys of the issuers whose access tokens callers present. */
 import type { JSONWebKeySet } from 'jose';
+import { isObject } from '../protocol/jsonrpc/raw.js';
+import { metadataUrls } from './issuer-metadata-urls.js';
 
 /** Fetches a JSON document; rejects if there is none. */
 export type FetchJson = (url: string) => Promise<unknown>;
 
 export type IssuerMetadata = Readonly<Record<string, unknown>> & { readonly issuer: string };
-
-/**
- * The places of an issuer's metadata, in the order of RFC 8414 §3.1 and of MCP: the path of the issuer follows the
- * well-known part, and only OpenID Connect also appends the well-known part to the issuer.
- */
-export function metadataUrls(issuer: string): string[] {
-  const { origin, pathname } = new URL(issuer);
-  const path = pathname.replace(/\/$/, '');
-  return [
-    `${origin}/.well-known/oauth-authorization-server${path}`,
-    ...(path === '' ? [] : [`${origin}/.well-known/openid-configuration${path}`]),
-    `${origin}${path}/.well-known/openid-configuration`,
-  ];
-}
 
 /** The metadata of an issuer. A document that names another issuer is refused, because anybody could publish it. */
 export async function issuerMetadata(issuer: string, fetchJson: FetchJson): Promise<IssuerMetadata> {
@@ -47,7 +36,7 @@ export async function issuerKeys(
   const document = await fetchJson(url);
   const keys = isObject(document) ? document['keys'] : undefined;
   if (!Array.isArray(keys)) throw new Error(`${url} is not a JSON Web Key Set`);
-  return { keys: keys.filter(isObject) as JSONWebKeySet['keys'] };
+  return { keys: keys.filter(isObject) as unknown as JSONWebKeySet['keys'] };
 }
 
 /** Keys of an https issuer never come over plain HTTP, and never from a URL that is not HTTP (S9). */
@@ -58,6 +47,3 @@ function keysUrl({ issuer, jwks_uri: url }: IssuerMetadata): string {
     throw new Error(`the metadata of ${issuer} has a jwks_uri that is not https`);
   return url;
 }
-
-const isObject = (value: unknown): value is Record<string, unknown> =>
-  typeof value === 'object' && value !== null && !Array.isArray(value);

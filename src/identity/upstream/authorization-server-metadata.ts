@@ -1,8 +1,12 @@
-/** Finds the token endpoint of an authorization server in its metadata (RFC 8414, OpenID Connect Discovery). */
-import { isObject, type JsonObject } from '../../protocol/jsonrpc/raw.js';
-import type { OAuthHttp } from './oauth-http.js';
+/**
+ * Finds the token endpoint at which the gateway gets tokens for a server or agent: in the metadata of the authorization
+ * server (RFC 8414, OpenID Connect Discovery).
+ */
+import type { JsonObject } from '../../protocol/jsonrpc/raw.js';
+import { metadataUrls } from '../issuer-metadata-urls.js';
+import { jsonObjectIn, type OAuthHttp } from './oauth-http.js';
 
-export interface IssuerMetadata {
+export interface AuthorizationServerMetadata {
   readonly tokenEndpoint: string;
   /** The client authentication methods that the issuer supports; RFC 8414 §2 names the default. */
   readonly authMethods: readonly string[];
@@ -16,40 +20,27 @@ export class MetadataError extends Error {
 const FRESH_MS = 600_000;
 const DEFAULT_METHODS = ['client_secret_basic'];
 
-/** The places of the metadata: RFC 8414 §3.1 inserts the well-known path, OpenID Connect appends it. */
-export function metadataPlaces(issuer: string): string[] {
-  const { origin, pathname } = new URL(issuer);
-  const path = pathname.replace(/\/+$/, '');
-  return [
-    ...new Set([
-      `${origin}/.well-known/oauth-authorization-server${path}`,
-      `${origin}/.well-known/openid-configuration${path}`,
-      `${origin}${path}/.well-known/openid-configuration`,
-    ]),
-  ];
-}
-
 /** Caches the metadata of one issuer. */
-export class IssuerDiscovery {
-  private known: { readonly metadata: IssuerMetadata; readonly at: number } | undefined;
+export class AuthorizationServerDiscovery {
+  private known: { readonly metadata: AuthorizationServerMetadata; readonly at: number } | undefined;
 
   constructor(
     private readonly http: OAuthHttp,
     private readonly issuer: string,
   ) {}
 
-  async get(): Promise<IssuerMetadata> {
+  async get(): Promise<AuthorizationServerMetadata> {
     if (this.known && performance.now() - this.known.at < FRESH_MS) return this.known.metadata;
     const metadata = await this.discover();
     this.known = { metadata, at: performance.now() };
     return metadata;
   }
 
-  private async discover(): Promise<IssuerMetadata> {
+  private async discover(): Promise<AuthorizationServerMetadata> {
     const answers: string[] = [];
-    for (const url of metadataPlaces(this.issuer)) {
+    for (const url of metadataUrls(this.issuer)) {
       const { status, body } = await this.http.send({ method: 'GET', url, headers: ['accept', 'application/json'] });
-      const document = status === 200 ? parsed(body) : undefined;
+      const document = status === 200 ? jsonObjectIn(body) : undefined;
       if (document) return this.read(document);
       answers.push(status === 200 ? 'no JSON object' : `HTTP ${status}`);
     }
@@ -57,7 +48,7 @@ export class IssuerDiscovery {
   }
 
   /** The issuer in the document must be the configured one: otherwise another party answers for it (RFC 8414 §3.3). */
-  private read(document: JsonObject): IssuerMetadata {
+  private read(document: JsonObject): AuthorizationServerMetadata {
     const { issuer, token_endpoint: endpoint, token_endpoint_auth_methods_supported: methods } = document;
     if (typeof issuer !== 'string' || withoutSlash(issuer) !== withoutSlash(this.issuer))
       throw new MetadataError('the metadata names another issuer than the configured one');
@@ -76,13 +67,4 @@ function isUsable(url: string, issuer: string): boolean {
   const { protocol, username, password } = new URL(url);
   if (username !== '' || password !== '') return false;
   return protocol === 'https:' || (protocol === 'http:' && issuer.startsWith('http:'));
-}
-
-function parsed(body: string): JsonObject | undefined {
-  try {
-    const value: unknown = JSON.parse(body);
-    return isObject(value as never) ? (value as JsonObject) : undefined;
-  } catch {
-    return undefined;
-  }
 }
