@@ -15,7 +15,7 @@ import { fetchJson, type HttpClient } from '../../src/outbound/http/index.js';
 import { OAuthRequests } from '../../src/outbound/http/oauth-requests.js';
 import { SafeHttp } from '../../src/outbound/safe-http.js';
 import { post } from '../../src/outbound/webhooks/post.js';
-import { canonicalForms } from '../../src/protocol/a2a/canonical.js';
+import { canonicalForms } from '../../src/protocol/a2a/canonical-card.js';
 import { CALLER, card, exchange, json, Stage, saying, TASK } from '../support/remote-agents.js';
 
 /** Every notation of this machine: short, decimal, octal, hexadecimal, IPv6 with embedded IPv4, other digits, names. */

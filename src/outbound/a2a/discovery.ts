@@ -6,8 +6,8 @@ import { type HttpClient, type HttpHeaders, headerOf, httpTarget } from '../http
 import type { AgentContext } from './agent-context.js';
 import { credentialOf } from './agent-credential.js';
 import { subject, unavailable } from './agent-errors.js';
-import { exchange as exchangeHttp, type WholeReply } from './exchange.js';
-import { tryJson } from './reply.js';
+import { tryJson } from './agent-reply.js';
+import { exchange as exchangeHttp, type WholeReply } from './http-exchange.js';
 import { targetWith } from './request-headers.js';
 
 const CARD = '/.well-known/agent-card.json';

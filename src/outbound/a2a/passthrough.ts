@@ -1,13 +1,13 @@
 import type { Passed } from '../../core/a2a/agent.js';
 import type { EventReader } from '../../protocol/a2a/dialect.js';
 import type { StreamResponse } from '../../protocol/a2a/model.js';
-import { onOneLine } from '../../protocol/jsonrpc/pieces.js';
+import { onOneLine } from '../../protocol/jsonrpc/json-pieces.js';
 import { type JsonValue, RawObject } from '../../protocol/jsonrpc/raw.js';
 import type { Abortable } from '../http/index.js';
 import type { AgentContext } from './agent-context.js';
 import { invalidReply } from './agent-errors.js';
 import { EventQueue } from './event-queue.js';
-import type { EventSink } from './exchange.js';
+import type { EventSink } from './http-exchange.js';
 
 /** Pairs a decoded value with its text. The text is kept only where decoding changed nothing. */
 export function passed<T>(value: T, wire: Passed<JsonValue>, plain: boolean): Passed<T> {

@@ -16,9 +16,9 @@ import { isObject, type JsonObject, type JsonValue } from '../../protocol/jsonrp
 import { type HttpTarget, httpTarget } from '../http/index.js';
 import type { AgentContext } from './agent-context.js';
 import { type AgentRef, Misplaced } from './agent-errors.js';
-import { type EventSink, exchange as exchangeHttp, type HttpCall, type WholeReply } from './exchange.js';
+import { readJson, refusal } from './agent-reply.js';
+import { type EventSink, exchange as exchangeHttp, type HttpCall, type WholeReply } from './http-exchange.js';
 import { passed, StreamSink, tenanted } from './passthrough.js';
-import { readJson, refusal } from './reply.js';
 import { requestHeaders, targetWith } from './request-headers.js';
 import type { Wire, WireOptions } from './wire.js';
 

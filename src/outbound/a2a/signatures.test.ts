@@ -5,9 +5,9 @@ import { generateAgentCardSignature } from '@a2a-js/sdk';
 import { exportJWK, FlattenedSign, generateKeyPair, type JWK } from 'jose';
 import { afterEach, beforeAll, describe, expect, it } from 'vitest';
 import { card, json, type Script, Stage } from '../../../test/support/remote-agents.js';
-import { canonicalForms } from '../../protocol/a2a/canonical.js';
+import { canonicalForms } from '../../protocol/a2a/canonical-card.js';
 import type { JsonObject } from '../../protocol/jsonrpc/raw.js';
-import type { AgentSettings } from './build.js';
+import type { AgentSettings } from './build-agent.js';
 
 const stage = new Stage();
 afterEach(() => stage.close());

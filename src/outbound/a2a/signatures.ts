@@ -1,12 +1,12 @@
 import { readFile } from 'node:fs/promises';
 import { createLocalJWKSet, decodeProtectedHeader, flattenedVerify, type JSONWebKeySet, type JWK } from 'jose';
 import type { SignatureVerdict } from '../../core/a2a/agent.js';
-import { canonicalForms } from '../../protocol/a2a/canonical.js';
+import { canonicalForms } from '../../protocol/a2a/canonical-card.js';
 import { isObject, type JsonObject, type JsonValue } from '../../protocol/jsonrpc/raw.js';
 import type { Egress } from '../egress.js';
 import { type HttpClient, httpTarget } from '../http/index.js';
-import { exchange as exchangeHttp } from './exchange.js';
-import { tryJson } from './reply.js';
+import { tryJson } from './agent-reply.js';
+import { exchange as exchangeHttp } from './http-exchange.js';
 
 /** Only asymmetric algorithms: with `none` or HS*, everyone who knows the public key could sign. */
 const ALGORITHMS = ['ES256', 'ES384', 'ES512', 'RS256', 'PS256', 'EdDSA', 'Ed25519'];

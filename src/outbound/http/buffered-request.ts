@@ -2,7 +2,7 @@
 import { BodyBuffer } from '../../protocol/http/body-buffer.js';
 import type { HttpHeaders } from '../../protocol/http/headers.js';
 import type { HttpClient } from './client.js';
-import { HttpError, type HttpRequest, httpTarget } from './exchange.js';
+import { HttpError, type HttpRequest, httpTarget } from './client-types.js';
 
 export interface RequestLimits {
   /** Milliseconds for the request and its whole reply. */

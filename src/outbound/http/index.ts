@@ -10,7 +10,7 @@ export {
   type HttpTarget,
   httpTarget,
   inLane,
-} from './exchange.js';
+} from './client-types.js';
 export { DocumentError, type DocumentLimits, fetchJson } from './json-document.js';
 export { type Environment, type ForwardProxy, type Guard, type ProxyRule, proxyRule, proxyRuleOf } from './proxy.js';
-export { isPem, type TlsSettings } from './tls.js';
+export { isPem, type TlsSettings } from './tls-material.js';

@@ -2,7 +2,7 @@
 import { BodyBuffer } from '../../protocol/http/body-buffer.js';
 import type { HttpHeaders } from '../../protocol/http/headers.js';
 import type { HttpClient } from './client.js';
-import { type HttpFailure, type HttpReply, httpTarget } from './exchange.js';
+import { type HttpFailure, type HttpReply, httpTarget } from './client-types.js';
 
 export interface DocumentLimits {
   /** Milliseconds for the whole exchange. */

@@ -2,8 +2,8 @@
 import { BlockList, isIP, type Socket } from 'node:net';
 import { type buildConnector, Client } from 'undici';
 import type { Egress } from '../egress.js';
-import { Unconnected } from './errors.js';
-import { HttpError } from './exchange.js';
+import { HttpError } from './client-types.js';
+import { Unconnected } from './undici-errors.js';
 
 export type Environment = Readonly<Record<string, string | undefined>>;
 

@@ -16,9 +16,9 @@ import { ProtocolError } from '../../protocol/errors.js';
 import type { ClientCapabilities } from '../../protocol/mcp/model.js';
 import { LEGACY, NEWEST } from '../../protocol/mcp/revisions/index.js';
 import { SILENT } from '../../telemetry/log.js';
-import { buildUpstream, type ServerSettings } from './build.js';
+import { buildUpstream, type ServerSettings } from './build-upstream.js';
 import { gatewayCall } from './gateway-call.js';
-import type { McpUpstream } from './upstream.js';
+import type { McpUpstream } from './mcp-upstream.js';
 
 /** One request as received by the server. */
 interface Seen {

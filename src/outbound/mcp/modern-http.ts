@@ -4,7 +4,7 @@ import { TokenBucket } from '../../core/token-bucket.js';
 import type { UpstreamCall } from '../../core/upstream.js';
 import type { Credential } from '../../identity/upstream-credentials.js';
 import { ProtocolError, UpstreamRpcError } from '../../protocol/errors.js';
-import { byteLength, type GappedText } from '../../protocol/jsonrpc/gapped.js';
+import { byteLength, type GappedText } from '../../protocol/jsonrpc/gapped-message.js';
 import { type RpcMessage, readReplies, writeRequest } from '../../protocol/jsonrpc/message.js';
 import { type JsonObject, RawObject } from '../../protocol/jsonrpc/raw.js';
 import {

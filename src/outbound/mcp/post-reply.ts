@@ -1,5 +1,5 @@
 import { BodyBuffer } from '../../protocol/http/body-buffer.js';
-import { GappedReader, type GappedText } from '../../protocol/jsonrpc/gapped.js';
+import { GappedReader, type GappedText } from '../../protocol/jsonrpc/gapped-message.js';
 import { JsonSyntaxError } from '../../protocol/jsonrpc/scan.js';
 import { isEventStream, SseOverflow, SseReader } from '../../protocol/sse/reader.js';
 import {

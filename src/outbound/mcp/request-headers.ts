@@ -5,7 +5,7 @@
 import type { UpstreamCall } from '../../core/upstream.js';
 import type { Credential } from '../../identity/upstream-credentials.js';
 import type { RawObject } from '../../protocol/jsonrpc/raw.js';
-import { encodeHeaderValue, nameParameter, paramHeaders } from '../../protocol/mcp/headers.js';
+import { encodeHeaderValue, nameParameter, paramHeaders } from '../../protocol/mcp/mirrored-headers.js';
 import type { Revision } from '../../protocol/mcp/revisions/index.js';
 
 const JSON_TYPE = 'application/json';

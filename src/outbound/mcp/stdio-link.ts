@@ -9,10 +9,10 @@ import {
 } from '../../protocol/mcp/model.js';
 import type { Revision } from '../../protocol/mcp/revisions/index.js';
 import { type Evidence, readProbe } from '../../protocol/mcp/server-version.js';
-import { StdioError } from '../stdio/errors.js';
-import type { Start } from '../stdio/lease.js';
-import type { StdioCommand } from '../stdio/process.js';
+import type { StdioCommand } from '../stdio/child-process.js';
+import { StdioError } from '../stdio/stdio-error.js';
 import { Supervisor } from '../stdio/supervisor.js';
+import type { Start } from '../stdio/supervisor-types.js';
 import { gatewayCall } from './gateway-call.js';
 import { ModernPeer, type ModernWire } from './modern-peer.js';
 import { ModernStdio } from './modern-stdio.js';

@@ -6,8 +6,8 @@ import { RawObject } from '../../protocol/jsonrpc/raw.js';
 import { NEWEST } from '../../protocol/mcp/revisions/index.js';
 import { revisionSetting } from '../../protocol/mcp/server-version.js';
 import { SILENT } from '../../telemetry/log.js';
+import { McpUpstream } from './mcp-upstream.js';
 import type { Link } from './peer.js';
-import { McpUpstream } from './upstream.js';
 
 const call = (): UpstreamCall => ({
   method: 'tools/call',

@@ -2,9 +2,9 @@ import { describe, expect, test, vi } from 'vitest';
 import { ProtocolError } from '../../protocol/errors.js';
 import type { JsonObject } from '../../protocol/jsonrpc/raw.js';
 import { DocumentProblem, readDocument } from './document.js';
-import { encodeRequest } from './encode.js';
 import { type Operation, operationsOf } from './operations.js';
-import { resultOf } from './result.js';
+import { encodeRequest } from './request-encoding.js';
+import { resultOf } from './tool-result.js';
 
 const api = (paths: object, more: object = {}): JsonObject =>
   ({ openapi: '3.1.0', info: { title: 'API', version: '1' }, paths, ...more }) as JsonObject;

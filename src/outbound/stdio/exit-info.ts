@@ -1,4 +1,4 @@
-import type { Failure } from './failure.js';
+import type { Failure } from './failure-report.js';
 
 export interface ExitInfo {
   /** Exactly one of `code` and `signal` is set; neither where the process could not be killed. */

@@ -39,8 +39,8 @@ afterAll(() => {
 
 /** Starts one child per argument. Reports their messages and exits, one JSON text per line. */
 const GATEWAY = `
-import { Child } from './outbound/stdio/process.js';
-import { guard } from './outbound/stdio/guard.js';
+import { Child } from './outbound/stdio/child-process.js';
+import { guard } from './outbound/stdio/guard-process.js';
 const say = (fact) => process.stdout.write(JSON.stringify(fact) + '\\n');
 const before = process.resourceUsage().maxRSS;
 for (const code of process.argv.slice(2)) {

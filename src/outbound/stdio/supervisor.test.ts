@@ -1,9 +1,9 @@
 import { afterEach, describe, expect, it } from 'vitest';
 import { sleep } from '../../core/timing.js';
-import type { StdioError } from './errors.js';
-import type { Clock, Lease, Open, SupervisorOptions } from './lease.js';
-import type { Child, ExitInfo, StdioCommand } from './process.js';
+import type { Child, ExitInfo, StdioCommand } from './child-process.js';
+import type { StdioError } from './stdio-error.js';
 import { Supervisor } from './supervisor.js';
+import type { Clock, Lease, Open, SupervisorOptions } from './supervisor-types.js';
 
 /** A clock that advances only by hand. The processes are real, so `settle` waits for them. */
 class FakeClock implements Clock {

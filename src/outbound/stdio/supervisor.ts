@@ -1,8 +1,10 @@
 import type { OutputLine } from '../../core/upstream.js';
 import type { Log } from '../../telemetry/log.js';
 import { ChildOutput } from './child-output.js';
-import { StdioError } from './errors.js';
-import { type Ending, FailureReport } from './failure.js';
+import { Child, type ChildEvents, type ExitInfo } from './child-process.js';
+import { type Ending, FailureReport } from './failure-report.js';
+import { RESTART, RestartPolicy } from './restart-policy.js';
+import { StdioError } from './stdio-error.js';
 import {
   type AcquireOptions,
   type Clock,
@@ -11,9 +13,7 @@ import {
   type SupervisorHealth,
   type SupervisorOptions,
   systemClock,
-} from './lease.js';
-import { Child, type ChildEvents, type ExitInfo } from './process.js';
-import { RESTART, RestartPolicy } from './restart-policy.js';
+} from './supervisor-types.js';
 
 interface Slot<S> {
   key: string;

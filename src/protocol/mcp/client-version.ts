@@ -5,7 +5,7 @@
 import { ProtocolError } from '../errors.js';
 import type { RpcNotification, RpcRequest } from '../jsonrpc/message.js';
 import type { JsonObject } from '../jsonrpc/raw.js';
-import { decodeHeaderValue, HEADER, nameParameter } from './headers.js';
+import { decodeHeaderValue, HEADER, nameParameter } from './mirrored-headers.js';
 import { type ClientCapabilities, type Implementation, isLogLevel, isObject, type LogLevel, META } from './model.js';
 import {
   isRevisionDate,

@@ -1,6 +1,6 @@
 import type { Caller } from '../../../core/caller.js';
 import type { ProtocolError, UpstreamRpcError } from '../../../protocol/errors.js';
-import type { GappedText } from '../../../protocol/jsonrpc/gapped.js';
+import type { GappedText } from '../../../protocol/jsonrpc/gapped-message.js';
 import type { Revision } from '../../../protocol/mcp/revisions/index.js';
 
 /** The part of a pending request that the channel uses. */

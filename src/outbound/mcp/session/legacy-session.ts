@@ -4,7 +4,7 @@ import { failed, type Outcome } from '../../../core/gateway.js';
 import { sleep } from '../../../core/timing.js';
 import type { UpstreamCall } from '../../../core/upstream.js';
 import { ProtocolError, UpstreamRpcError } from '../../../protocol/errors.js';
-import { byteLength, type GappedText } from '../../../protocol/jsonrpc/gapped.js';
+import { byteLength, type GappedText } from '../../../protocol/jsonrpc/gapped-message.js';
 import {
   type Id,
   type RpcMessage,

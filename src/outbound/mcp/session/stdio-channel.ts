@@ -1,5 +1,5 @@
-import type { Start } from '../../stdio/lease.js';
-import type { Child } from '../../stdio/process.js';
+import type { Child } from '../../stdio/child-process.js';
+import type { Start } from '../../stdio/supervisor-types.js';
 import type { UpstreamContext } from '../upstream-context.js';
 import type { Channel, ChannelEvents, Ticket } from './channel.js';
 import { asProtocolError, endingOf } from './stdio-error-messages.js';

@@ -1,7 +1,7 @@
 import { ProtocolError, UpstreamRpcError } from '../../../protocol/errors.js';
 import { lacksDescriptors } from '../../http/connection-problem.js';
-import { StdioError, type StdioReason } from '../../stdio/errors.js';
 import type { ExitInfo } from '../../stdio/exit-info.js';
+import { StdioError, type StdioReason } from '../../stdio/stdio-error.js';
 import { exhausted, unavailable } from '../server-errors.js';
 import type { UpstreamContext } from '../upstream-context.js';
 

@@ -1,4 +1,4 @@
-import { joined, type Piece, textOf } from '../../jsonrpc/pieces.js';
+import { joined, type Piece, textOf } from '../../jsonrpc/json-pieces.js';
 import { type Edits, type JsonObject, type JsonValue, RawObject } from '../../jsonrpc/raw.js';
 import { type Implementation, isObject, META } from '../model.js';
 import type { Expresses, Revision } from '../revisions/index.js';

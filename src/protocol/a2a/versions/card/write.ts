@@ -1,8 +1,8 @@
 import type { JsonObject } from '../../../jsonrpc/raw.js';
-import { readVersion } from '../../detect.js';
 import type { Version } from '../../dialect.js';
 import type { AgentCard, AgentInterface, AgentSkill } from '../../model.js';
-import { filled } from '../tolerant.js';
+import { readVersion } from '../../version-detection.js';
+import { filled } from '../tolerant-readers.js';
 import { bindingOf } from './interfaces.js';
 import { schemeNames, writeOldRequirements, writeOldSchemes } from './security.js';
 

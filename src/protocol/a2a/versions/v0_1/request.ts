@@ -2,7 +2,7 @@ import { randomUUID } from 'node:crypto';
 import { isObject, type JsonObject } from '../../../jsonrpc/raw.js';
 import type { SendMessageConfiguration, SendMessageRequest } from '../../model.js';
 import { sessionId } from '../ids.js';
-import { camel, filled, listAt, optionalInteger, optionalText, textAt } from '../tolerant.js';
+import { camel, filled, listAt, optionalInteger, optionalText, textAt } from '../tolerant-readers.js';
 import { readMessage } from '../v0_3/message.js';
 import { readPushConfig, writePushConfig } from '../v0_3/push.js';
 import { writeMessage } from './task.js';

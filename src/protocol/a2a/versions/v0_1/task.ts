@@ -21,7 +21,7 @@ import {
   optionalText,
   textAt,
   utc,
-} from '../tolerant.js';
+} from '../tolerant-readers.js';
 import { readMessage, writeRole } from '../v0_3/message.js';
 import { readPart, writePart } from '../v0_3/part.js';
 import { writeState } from '../v0_3/task.js';

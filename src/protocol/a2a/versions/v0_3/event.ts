@@ -10,7 +10,7 @@ import {
 } from '../../model.js';
 import { firstIsTask } from '../first-event.js';
 import { withNotes } from '../metadata-notes.js';
-import { camel, filled, objectAt, optionalFlag, optionalText, textAt, Unreadable } from '../tolerant.js';
+import { camel, filled, objectAt, optionalFlag, optionalText, textAt, Unreadable } from '../tolerant-readers.js';
 import { readArtifact, readMessage, writeArtifact, writeMessage } from './message.js';
 import type { Shape } from './part.js';
 import { readStatus, readTask, stateNote, writeStatus, writeTask } from './task.js';

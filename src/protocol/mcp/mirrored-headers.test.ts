@@ -1,6 +1,12 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { decodeHeaderValue, encodeHeaderValue, mirroredParams, paramHeaders, paramMismatch } from './headers.js';
+import {
+  decodeHeaderValue,
+  encodeHeaderValue,
+  mirroredParams,
+  paramHeaders,
+  paramMismatch,
+} from './mirrored-headers.js';
 
 describe('HDR-04, HDR-07: header values', () => {
   it('any value survives encoding and decoding', () => {

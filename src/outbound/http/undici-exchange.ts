@@ -4,11 +4,11 @@
  * the headers.
  */
 import { type HttpHeaders, headerOf } from '../../protocol/http/headers.js';
-import type { Carried, Connection } from './connection.js';
-import { codingOf, Decoding, type Encoded } from './decoding.js';
-import { replyError } from './errors.js';
-import { type Abortable, HttpError, type HttpReply, type HttpRequest } from './exchange.js';
-import type { Route } from './route.js';
+import { type Abortable, HttpError, type HttpReply, type HttpRequest } from './client-types.js';
+import { codingOf, Decoding, type Encoded } from './content-decoding.js';
+import type { Route } from './origin-route.js';
+import type { Carried, Connection } from './pooled-connection.js';
+import { replyError } from './undici-errors.js';
 
 /** A server may answer a request of more bytes than this before it has read all of it. */
 const LARGE_REQUEST = 64 * 1024;

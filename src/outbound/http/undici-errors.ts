@@ -1,5 +1,5 @@
 /** Converts errors of undici and of its connections to errors of this client. */
-import { HttpError } from './exchange.js';
+import { HttpError } from './client-types.js';
 
 /**
  * Wraps the error of a failed connection attempt, to hide its code from undici. With the code, undici would dial again

@@ -4,10 +4,10 @@ import { A2AService } from '@a2a-js/sdk/server/grpc';
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
 import type { JsonObject, JsonValue } from '../../jsonrpc/raw.js';
-import { unknownTypes } from './message.js';
+import { ProtoSyntaxError } from './binary-format.js';
+import { unknownTypes } from './message-codec.js';
 import { V0_3, V1 } from './schemas.js';
 import { SERVICE_0_3, SERVICE_1_0 } from './services.js';
-import { ProtoSyntaxError } from './wire.js';
 
 const v1 = SERVICE_1_0.codec;
 const v03 = SERVICE_0_3.codec;

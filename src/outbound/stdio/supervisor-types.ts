@@ -1,5 +1,5 @@
 import type { Log } from '../../telemetry/log.js';
-import type { Child, ChildEvents, ChildOptions, ExitInfo, StdioCommand } from './process.js';
+import type { Child, ChildEvents, ChildOptions, ExitInfo, StdioCommand } from './child-process.js';
 import type { RestartOptions } from './restart-policy.js';
 
 export interface StartOptions {

@@ -2,7 +2,7 @@
 import type { Message, Part, Task } from '../a2a/model.js';
 import type { JsonObject, JsonValue } from '../jsonrpc/raw.js';
 import { type InputRequest, isObject } from '../mcp/model.js';
-import { textOf } from './content.js';
+import { textOf } from './parts-and-content.js';
 
 const PRIMITIVES: ReadonlySet<JsonValue> = new Set(['string', 'number', 'integer', 'boolean']);
 const ANSWER = 'response';

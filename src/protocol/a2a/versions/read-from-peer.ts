@@ -1,5 +1,5 @@
 import { ProtocolError, type Reason } from '../../errors.js';
-import { Unreadable } from './tolerant.js';
+import { Unreadable } from './tolerant-readers.js';
 
 const reading =
   (reason: Reason, what: string) =>

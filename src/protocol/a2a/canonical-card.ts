@@ -4,7 +4,7 @@
  */
 import { isObject, type JsonObject, type JsonValue } from '../jsonrpc/raw.js';
 import { cardMembers, type Member } from './card-schema.js';
-import { entriesOf } from './versions/tolerant.js';
+import { entriesOf } from './versions/tolerant-readers.js';
 
 /** RFC 8785. Numbers and strings are as JSON.stringify writes them; members are sorted by their UTF-16 code units. */
 export function canonicalJson(value: JsonValue): string {

@@ -3,7 +3,7 @@ import { describe, expect, it } from 'vitest';
 import type { JsonObject, JsonValue } from '../jsonrpc/raw.js';
 import type { Dialect } from './dialect.js';
 import { dialect } from './index.js';
-import { LOSSES, type Loss, type Noun } from './loss.js';
+import { LOSSES, type Loss, type Noun } from './loss-register.js';
 import {
   type AgentCard,
   type Artifact,

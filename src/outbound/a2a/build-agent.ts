@@ -10,7 +10,7 @@ import type { Binding } from '../../protocol/a2a/model.js';
 import type { Log } from '../../telemetry/log.js';
 import type { Egress } from '../egress.js';
 import { type Guard, HttpClient, proxyRuleOf, type TlsSettings } from '../http/index.js';
-import { guardedRequests } from '../mcp/build.js';
+import { guardedRequests } from '../mcp/build-upstream.js';
 import { shownUrl } from '../shown-url.js';
 import type { AgentContext } from './agent-context.js';
 import { assumedCard } from './assumed-card.js';
@@ -21,7 +21,7 @@ import { CardSource } from './discovery.js';
 import type { BindingSetting, Choice, VersionSetting } from './interfaces.js';
 import { RemoteAgent } from './remote-agent.js';
 import { type KeySetting, Signatures } from './signatures.js';
-import { WIRES } from './wires.js';
+import { WIRES } from './wire-per-binding.js';
 
 /** The configuration of one agent. */
 export interface AgentSettings {

@@ -1,8 +1,8 @@
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
-import { GappedReader, type GappedText } from './gapped.js';
+import { GappedReader, type GappedText } from './gapped-message.js';
+import { joined } from './json-pieces.js';
 import { readReplies } from './message.js';
-import { joined } from './pieces.js';
 import type { RawObject } from './raw.js';
 
 /** Cuts a text into parts at these offsets. */

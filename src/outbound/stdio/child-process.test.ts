@@ -3,9 +3,9 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, afterEach, describe, expect, it } from 'vitest';
 import { sleep } from '../../core/timing.js';
-import { StdioError } from './errors.js';
-import { guard } from './guard.js';
-import { Child, type ChildOptions, type ExitInfo, type StdioCommand, stopAllChildren } from './process.js';
+import { Child, type ChildOptions, type ExitInfo, type StdioCommand, stopAllChildren } from './child-process.js';
+import { guard } from './guard-process.js';
+import { StdioError } from './stdio-error.js';
 
 const MAX_LINE = 4 * 1024 * 1024;
 const folder = mkdtempSync(join(realpathSync(tmpdir()), 'parley-stdio-'));

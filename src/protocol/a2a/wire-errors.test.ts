@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest';
 import { ERRORS, ProtocolError, type Reason, UpstreamRpcError } from '../errors.js';
-import { grpcError, readError, restError, writeRpcError } from './errors.js';
+import { grpcError, readError, restError, writeRpcError } from './wire-errors.js';
 
 const of = (reason: Reason) => new ProtocolError(reason, 'said');
 

@@ -3,7 +3,7 @@
  * entry are dropped, because the binary form has no field for them; fields without a table entry are skipped.
  */
 import { isObject, type JsonObject, type JsonValue } from '../../jsonrpc/raw.js';
-import { BYTES, FIXED64, ProtoSyntaxError, Reader, VARINT, Writer } from './wire.js';
+import { BYTES, FIXED64, ProtoSyntaxError, Reader, VARINT, Writer } from './binary-format.js';
 
 type ScalarType = 'string' | 'bytes' | 'bool' | 'flag' | 'int32' | 'timestamp' | 'struct' | 'value';
 

@@ -1,8 +1,8 @@
 /** The route to one origin: connections to the origin, or to its proxy. */
 import { type buildConnector, Pool } from 'undici';
-import type { Connector } from './connect.js';
-import { Connection } from './connection.js';
-import { HttpError } from './exchange.js';
+import { HttpError } from './client-types.js';
+import type { Connector } from './connector.js';
+import { Connection } from './pooled-connection.js';
 import type { ForwardProxy } from './proxy.js';
 import { SlashRedirects } from './redirects.js';
 

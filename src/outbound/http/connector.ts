@@ -3,10 +3,10 @@ import { isIP, type LookupFunction, type Socket } from 'node:net';
 import type { SecureContext } from 'node:tls';
 import { buildConnector } from 'undici';
 import type { Egress } from '../egress.js';
-import { Unconnected } from './errors.js';
-import { HttpError } from './exchange.js';
+import { HttpError } from './client-types.js';
 import { type ForwardProxy, openTunnel } from './proxy.js';
-import { TlsMaterial, type TlsSettings } from './tls.js';
+import { TlsMaterial, type TlsSettings } from './tls-material.js';
+import { Unconnected } from './undici-errors.js';
 
 export interface ConnectOptions {
   /** Time limit for opening a connection, in milliseconds, including TLS and proxy. */

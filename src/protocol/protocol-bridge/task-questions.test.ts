@@ -1,7 +1,7 @@
 import { expect, test } from 'vitest';
 import type { Message, Part, Task } from '../a2a/model.js';
 import type { InputRequest } from '../mcp/model.js';
-import { answerParts, answersIn, questionKey, questionOf, questionParts } from './questions.js';
+import { answerParts, answersIn, questionKey, questionOf, questionParts } from './task-questions.js';
 
 const asking = (parts: Part[], state: Task['status']['state'] = 'TASK_STATE_INPUT_REQUIRED'): Task => ({
   id: 't',

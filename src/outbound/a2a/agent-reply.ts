@@ -7,7 +7,7 @@ import { depthWithin } from '../../protocol/jsonrpc/scan.js';
 import type { HttpHeaders } from '../http/index.js';
 import { redirectTarget } from '../mcp/http-status-errors.js';
 import { type AgentRef, invalidReply, lost, Misplaced, subject } from './agent-errors.js';
-import type { WholeReply } from './exchange.js';
+import type { WholeReply } from './http-exchange.js';
 
 /** Maximum nesting depth of an agent's JSON. Deeper JSON blocks the parser for too long. */
 export const MAX_DEPTH = 256;

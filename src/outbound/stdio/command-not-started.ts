@@ -1,7 +1,7 @@
 import { accessSync, constants, statSync } from 'node:fs';
 import { delimiter, isAbsolute, join, resolve } from 'node:path';
 import type { StdioCommand } from './command.js';
-import { StdioError } from './errors.js';
+import { StdioError } from './stdio-error.js';
 
 /**
  * Explains why a command did not start, and what to do. The operating system reports ENOENT for a missing command, a

@@ -1,7 +1,7 @@
 import { canonicalizeAgentCard, AgentCard as SdkCard } from '@a2a-js/sdk';
 import { describe, expect, it } from 'vitest';
 import type { JsonObject, JsonValue } from '../jsonrpc/raw.js';
-import { canonicalForms, canonicalJson, cardPayloads } from './canonical.js';
+import { canonicalForms, canonicalJson, cardPayloads } from './canonical-card.js';
 import { hybridCard } from './index.js';
 import type { AgentCard } from './model.js';
 

@@ -1,6 +1,6 @@
 import { readFileSync, statSync } from 'node:fs';
 import { createSecureContext, type SecureContext } from 'node:tls';
-import { HttpError } from './exchange.js';
+import { HttpError } from './client-types.js';
 
 /** TLS settings of one server. `ca`, `cert` and `key` are PEM texts or paths of PEM files. */
 export interface TlsSettings {

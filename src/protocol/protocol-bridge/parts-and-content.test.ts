@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest';
 import type { Part } from '../a2a/model.js';
-import { contentOf, partsOf, textOf } from './content.js';
+import { contentOf, partsOf, textOf } from './parts-and-content.js';
 
 const PLACE = { agent: 'planner', task: 't 1', artifact: 'a' };
 

@@ -1,7 +1,7 @@
 /** The details of a gRPC error: translates between `google.rpc.Status` in `grpc-status-details-bin` and JSON. */
 import type { JsonObject, JsonValue } from '../../jsonrpc/raw.js';
-import { ERROR_INFO } from '../errors.js';
-import { Codec } from './message.js';
+import { ERROR_INFO } from '../wire-errors.js';
+import { Codec } from './message-codec.js';
 
 const codec = new Codec({
   enums: {},

@@ -17,12 +17,12 @@ import { revisionSetting, type Verdict } from '../../protocol/mcp/server-version
 import type { Log } from '../../telemetry/log.js';
 import { type Guard, HttpClient, proxyRuleOf, type TlsSettings } from '../http/index.js';
 import { OAuthRequests } from '../http/oauth-requests.js';
-import { OpenApiUpstream } from '../openapi/upstream.js';
+import { OpenApiUpstream } from '../openapi/openapi-upstream.js';
 import { shownUrl } from '../shown-url.js';
 import { HttpLink } from './http-link.js';
+import { McpUpstream, type VerdictMemory } from './mcp-upstream.js';
 import { ServerTraffic } from './server-traffic-limits.js';
 import { StdioLink } from './stdio-link.js';
-import { McpUpstream, type VerdictMemory } from './upstream.js';
 import type { UpstreamContext } from './upstream-context.js';
 
 /** The configuration of one server. */

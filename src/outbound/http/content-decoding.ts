@@ -2,7 +2,7 @@
 import type { Transform } from 'node:stream';
 import { createBrotliDecompress, createGunzip, createInflate, createInflateRaw } from 'node:zlib';
 import type { HttpHeaders } from '../../protocol/http/headers.js';
-import { HttpError, type HttpReply } from './exchange.js';
+import { HttpError, type HttpReply } from './client-types.js';
 
 /** The exchange whose reply is decoded. */
 export interface Encoded {

@@ -14,10 +14,10 @@ import { sendRaw } from '../mcp/raw-http.js';
 import { CredentialError, unavailable } from '../mcp/server-errors.js';
 import type { UpstreamContext } from '../mcp/upstream-context.js';
 import { DocumentProblem, readDocument } from './document.js';
-import { encodeRequest } from './encode.js';
+import { type DocumentSource, documentSource } from './document-source.js';
 import { type Operation, operationsOf } from './operations.js';
-import { resultOf } from './result.js';
-import { type DocumentSource, documentSource } from './source.js';
+import { encodeRequest } from './request-encoding.js';
+import { resultOf } from './tool-result.js';
 
 export interface OpenApiUpstreamOptions {
   readonly context: UpstreamContext;

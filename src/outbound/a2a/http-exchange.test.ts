@@ -2,7 +2,7 @@ import { afterEach, describe, expect, it } from 'vitest';
 import { bytesHeld } from '../../../test/support/heap.js';
 import { byteByByte, rawServer } from '../../../test/support/raw-http.js';
 import { HttpClient, httpTarget } from '../http/index.js';
-import { exchange, type HttpCall } from './exchange.js';
+import { exchange, type HttpCall } from './http-exchange.js';
 
 const closing: (() => unknown)[] = [];
 afterEach(async () => {

@@ -14,7 +14,7 @@ import {
   type Task,
   type TaskStatus,
 } from '../../model.js';
-import { camel } from '../tolerant.js';
+import { camel } from '../tolerant-readers.js';
 import { readMessage as readAnyMessage } from '../v0_3/message.js';
 import { readTask as readAnyTask } from '../v0_3/task.js';
 

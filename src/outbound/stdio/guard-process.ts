@@ -1,7 +1,7 @@
 import { type ChildProcess, spawn } from 'node:child_process';
 import { randomBytes } from 'node:crypto';
 import type { Log } from '../../telemetry/log.js';
-import { TAG } from './environment.js';
+import { TAG } from './child-environment.js';
 import { ProcessGroup } from './process-group.js';
 
 /**
