@@ -103,8 +103,8 @@ function timeoutsOf(
   { connect, connectCommand, call, callMax }: Config['timeouts'],
 ): ServerConfig['timeouts'] {
   // If a server sets only one of the two limits of a call, the gateway's other limit is adjusted to it.
-  const ownCall = timeouts.call ?? Math.min(call, timeouts.callMax ?? call);
-  const ownMax = timeouts.callMax ?? Math.max(callMax, ownCall);
-  const ownConnect = timeouts.connect ?? (command === undefined ? connect : connectCommand);
-  return { connect: ownConnect, call: ownCall, callMax: ownMax };
+  const callTimeout = timeouts.call ?? Math.min(call, timeouts.callMax ?? call);
+  const maximum = timeouts.callMax ?? Math.max(callMax, callTimeout);
+  const connectTimeout = timeouts.connect ?? (command === undefined ? connect : connectCommand);
+  return { connect: connectTimeout, call: callTimeout, callMax: maximum };
 }

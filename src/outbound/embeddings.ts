@@ -15,7 +15,7 @@ export interface EmbeddingsReply {
 }
 
 const MOST_DIMENSIONS = 4_096;
-/** Statuses of services for a text that is too long for their model, or otherwise not for it. */
+/** Statuses with which services refuse a text, for example because the text is too long for the model. */
 const REFUSALS: ReadonlySet<number> = new Set([400, 413, 422]);
 
 /**
@@ -54,7 +54,7 @@ function vectorsIn(body: string, count: number): Float32Array[] {
   }
   const dimensions = vectors[0]?.length;
   if (vectors.some((vector) => vector === undefined || vector.length !== dimensions))
-    throw new Error('the embeddings endpoint answered with vectors that do not fit together');
+    throw new Error('the embeddings endpoint answered with invalid vectors or with vectors of different lengths');
   return vectors as Float32Array[];
 }
 

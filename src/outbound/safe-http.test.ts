@@ -114,7 +114,7 @@ describe('a fetch of a supplied URL', () => {
     expect(canary).toBe(0);
   });
 
-  it('limits the size and the time of a reply, and stops with the signal', async () => {
+  it('limits the size and the time of a reply, and stops when the signal fires', async () => {
     const url = await serve((request, response) => {
       if (request.url === '/long') response.end(Buffer.alloc(2_000));
       else response.write('never complete');
@@ -128,7 +128,7 @@ describe('a fetch of a supplied URL', () => {
     await expect(slow).rejects.toMatchObject({ name: 'AbortError' });
   });
 
-  it('reaches the configured origin at a private address, and no other', async () => {
+  it('reaches the configured origin at a private address, and no other private origin', async () => {
     const url = await serve((_, response) => response.end('own'));
     const client = new HttpClient({ connectTimeout: 2_000 });
     closing.push(() => client.close());

@@ -4,8 +4,8 @@ import type { AgentContext } from './agent-context.js';
 import { withoutCredential } from './agent-errors.js';
 
 /**
- * The credential of a caller's next request, without a delay where it is known. If there is no credential, nothing is
- * sent.
+ * The credential of a caller's next request. A known credential is returned without a promise. Throws or rejects if
+ * there is no credential: the request must then not be sent.
  */
 export function credentialOf(context: AgentContext, caller: Caller): Credential | Promise<Credential> {
   try {

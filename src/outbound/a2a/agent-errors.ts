@@ -41,7 +41,7 @@ export const invalidReply = (agent: AgentRef, why: string): ProtocolError =>
 export const untrusted = (agent: AgentRef, verdict: SignatureVerdict, why: string | undefined): ProtocolError =>
   new ProtocolError(
     'upstream_unavailable',
-    `${subject(agent)} is refused: its card must have a valid signature, but is ${verdict}${why === undefined ? '' : ` (${why})`}`,
+    `${subject(agent)} is refused: its card must have a valid signature, but the card is ${verdict}${why === undefined ? '' : ` (${why})`}`,
     { outcome: 'not_executed', data: { agent: agent.name } },
   );
 
@@ -50,10 +50,10 @@ export const problemOf = (error: Error): string =>
   error.name === 'EgressRefused' ? `its address ${error.message}` : connectionProblem(error);
 
 /**
- * The URL of the card has no A2A endpoint, or one of another kind. Nothing was executed, and another interface or a
- * newer card may work (C-4, C-5).
+ * The URL that the card names serves no A2A endpoint, or an endpoint of another binding. The agent executed nothing.
+ * Another interface or a newer card may work (C-4, C-5).
  */
-export class Misplaced extends ProtocolError {}
+export class EndpointNotFound extends ProtocolError {}
 
 /** The request was not sent: no credential could be obtained. */
 export const withoutCredential = (name: string, error: unknown): ProtocolError =>

@@ -6,7 +6,7 @@ import { isObject, type JsonValue } from '../../protocol/jsonrpc/raw.js';
 import { depthWithin } from '../../protocol/jsonrpc/scan.js';
 import type { HttpHeaders } from '../http/index.js';
 import { redirectTarget } from '../mcp/http-status-errors.js';
-import { type AgentRef, invalidReply, lost, Misplaced, subject } from './agent-errors.js';
+import { type AgentRef, EndpointNotFound, invalidReply, lost, subject } from './agent-errors.js';
 import type { WholeReply } from './http-exchange.js';
 
 /** Maximum nesting depth of an agent's JSON. Deeper JSON blocks the parser for too long. */
@@ -59,7 +59,7 @@ export function refusal(agent: AgentRef, dialect: Dialect, reply: WholeReply): E
     const why = gone
       ? `has no A2A endpoint there (HTTP ${status}); check its URL and the URLs in its card`
       : `answered with a redirect${redirectedTo(agent, headers)} (HTTP ${status}), which is not followed; correct its URL`;
-    return new Misplaced('upstream_unavailable', `${subject(agent)} ${why}`, {
+    return new EndpointNotFound('upstream_unavailable', `${subject(agent)} ${why}`, {
       outcome: 'not_executed',
       data: { agent: agent.name, status },
     });
@@ -69,20 +69,22 @@ export function refusal(agent: AgentRef, dialect: Dialect, reply: WholeReply): E
   return invalidReply(agent, `answered HTTP ${status} without an explanation`);
 }
 
-/** The target of a redirect, where callers may see URLs. */
+/** Names the target of a redirect if callers may see URLs. */
 function redirectedTo({ place }: AgentRef, headers: HttpHeaders): string {
   const target = place === undefined ? undefined : redirectTarget(headers);
   return target === undefined ? '' : ` to ${target}`;
 }
 
-/** Whether an error says no more than its status, such as a framework's text for an unknown path. */
+/**
+ * Whether an error contains no more information than its HTTP status, such as a framework's text for an unknown path.
+ */
 const isVague = (error: Error): boolean =>
   (error instanceof UpstreamRpcError && error.code === UNNAMED) ||
   (error instanceof ProtocolError && BY_STATUS.has(error.reason));
 
-/** The code of an error without a reason or a specific code. */
+/** The code that the gateway uses if an error of an agent has neither a reason nor a specific code. */
 const UNNAMED = -32603;
-/** Reasons that come only from a status. The headers of the reply have the details. */
+/** Reasons that the gateway derives from an HTTP status. The headers of the reply contain the details. */
 const BY_STATUS: ReadonlySet<string> = new Set([
   'upstream_unauthorized',
   'upstream_rate_limited',

@@ -31,11 +31,11 @@ export interface AgentSettings {
   readonly binding: BindingSetting;
   /** Headers with the gateway's credentials for the agent. */
   readonly headers: Readonly<Record<string, string>>;
-  /** How the gateway authenticates, beside `headers`. */
+  /** How the gateway authenticates at the agent, in addition to `headers`. */
   readonly auth?: UpstreamAuth | undefined;
   /** Headers of callers that are sent on, with their new names. */
   readonly forwardHeaders?: Readonly<Record<string, string>> | undefined;
-  /** The URL of a forward proxy, or `none`. Where undefined, environment variables decide. */
+  /** The URL of a forward proxy, or `none`. If undefined, environment variables name the proxy. */
   readonly proxy?: string | undefined;
   /** TLS settings for the configured origin. They are not used for other origins that the card names. */
   readonly tls: TlsSettings;
@@ -51,7 +51,7 @@ export interface AgentBuildOptions {
   /** The HTTP client for URLs of a card. It checks the addresses that it dials. */
   readonly guarded: HttpClient;
   readonly egress: Egress;
-  /** For an agent that a caller registered: the rules for each address that is dialled (S11), and the proxy. */
+  /** Set for an agent that a caller registered: the rules for each address that is dialled (S11), and the proxy. */
   readonly guard?: Guard;
   /** Chooses the credential of each request. If absent, requests carry the configured headers. */
   readonly credentials?: Credentials;
@@ -61,10 +61,10 @@ export interface AgentBuildOptions {
   readonly log: Log;
 }
 
-/** Size of the buffer for a slow reader, as a multiple of the maximum size of an event. */
+/** Maximum size of the unread part of a stream, as a multiple of the maximum size of an event. */
 const WAITING_EVENTS = 2;
 
-/** Log lines about refused interfaces of one agent. */
+/** Maximum number of log lines about refused interfaces of one agent. */
 const MOST_REFUSED = 20;
 
 export function buildAgent(name: string, settings: AgentSettings, around: AgentBuildOptions): Agent {

@@ -11,7 +11,7 @@ import { requestFormatOf } from '../../protocol/a2a/request-format.js';
 import { streamContext } from '../../protocol/a2a/stream-context.js';
 import { ProtocolError } from '../../protocol/errors.js';
 import type { JsonObject } from '../../protocol/jsonrpc/raw.js';
-import { invalidReply, lost, Misplaced, problemOf, subject, timedOut, unavailable } from './agent-errors.js';
+import { EndpointNotFound, invalidReply, lost, problemOf, subject, timedOut, unavailable } from './agent-errors.js';
 import { EventQueue } from './event-queue.js';
 import { dial, grpcTarget } from './grpc-target.js';
 import { tenanted } from './passthrough.js';
@@ -37,7 +37,7 @@ const HTTP_STATUS: Readonly<Record<number, number>> = {
   [status.UNAUTHENTICATED]: 401,
 };
 
-/** gRPC, for both versions of the protocol buffers. */
+/** Calls over gRPC, with the protocol buffers of A2A 0.3 and of 1.0. */
 export class GrpcWire implements Wire {
   private readonly service: GrpcService;
   private readonly dialect: Dialect;
@@ -82,7 +82,7 @@ export class GrpcWire implements Wire {
       'grpc.initial_reconnect_backoff_ms': 200,
       'grpc.max_reconnect_backoff_ms': 2_000,
       'grpc.enable_http_proxy': 0,
-      // The transport must not repeat calls: it does not know which calls may be repeated (rule 6).
+      // The gRPC library must not repeat calls: it does not know which calls may be repeated.
       'grpc.enable_retries': 0,
     });
   }
@@ -207,7 +207,7 @@ export class GrpcWire implements Wire {
     if (credential.query !== undefined)
       throw new ProtocolError(
         'upstream_unauthorized',
-        `${subject(this.options.context)} asks for its API key in the query of a URL, which gRPC does not have; set "binding" of the agent`,
+        `${subject(this.options.context)} requires its API key in the query of a URL, but gRPC requests have no query; set "binding" of the agent to another binding`,
         { outcome: 'not_executed', data: { agent: this.options.context.name } },
       );
     const metadata = new Metadata();
@@ -232,9 +232,13 @@ export class GrpcWire implements Wire {
         return unavailable(context, problemOf(Object.assign(new Error(message), { code: refusedCode(message) })));
       }
       if (code === status.UNIMPLEMENTED && /unknown|does not implement|not found/i.test(message))
-        return new Misplaced('upstream_unavailable', `${subject(context)} has no A2A service there; check its URL`, {
-          outcome: 'not_executed',
-        });
+        return new EndpointNotFound(
+          'upstream_unavailable',
+          `${subject(context)} has no A2A service there; check its URL`,
+          {
+            outcome: 'not_executed',
+          },
+        );
     }
     return this.dialect.readError(
       { error: { status: status[code] ?? 'UNKNOWN', message, details } },

@@ -39,7 +39,7 @@ describe('the reply of an agent', () => {
     expect(reply?.body.toString()).toBe('x'.repeat(size));
   });
 
-  it('is a stream also where its content type has capital letters', async () => {
+  it('is a stream even if its content type has capital letters', async () => {
     const server = await rawServer((socket) =>
       socket.end('HTTP/1.1 200 OK\r\ncontent-type: Text/Event-Stream\r\n\r\ndata: 1\n\n'),
     );

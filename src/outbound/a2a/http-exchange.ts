@@ -45,9 +45,9 @@ export interface EventSink {
 }
 
 /**
- * Sends a request. Resolves with the whole reply or, where it is an event stream and there is a `sink` for one, with
- * undefined as soon as the stream begins. Rejects with a `ProtocolError` that says whether anything may have been
- * executed.
+ * Sends a request and resolves with the whole reply. If the reply is an event stream and there is a `sink`, resolves
+ * with undefined when the stream begins. Rejects with a `ProtocolError` that says whether the agent may have executed
+ * the request.
  */
 export function exchange(call: HttpCall, sink?: EventSink): Promise<WholeReply | undefined> {
   if (call.cancellation?.cancelled) return Promise.reject(cancelled('not_executed'));
@@ -113,7 +113,9 @@ class Running implements HttpReply, Abortable {
     if (status >= 300 || !isEventStream(headerOf(headers, 'content-type'))) return;
     const { sink } = this;
     if (!sink) {
-      this.stop(invalidReply(this.call.agent, 'answered with a stream to a request that allows none'));
+      this.stop(
+        invalidReply(this.call.agent, 'answered with an event stream to a request that does not allow a stream'),
+      );
       return;
     }
     this.reader = new SseReader(
@@ -165,7 +167,7 @@ class Running implements HttpReply, Abortable {
   }
 
   pause(): void {
-    // The stream is paused, so the silence is not that of the agent.
+    // The gateway paused the stream, so the missing data is not the fault of the agent.
     this.deadline.clear();
     this.http.pause?.();
   }

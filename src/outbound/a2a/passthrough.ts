@@ -9,7 +9,7 @@ import { invalidReply } from './agent-errors.js';
 import { EventQueue } from './event-queue.js';
 import type { EventSink } from './http-exchange.js';
 
-/** Pairs a decoded value with its text. The text is kept only where decoding changed nothing. */
+/** Pairs a decoded value with its text. The text is kept only if decoding changed nothing. */
 export function passed<T>(value: T, wire: Passed<JsonValue>, plain: boolean): Passed<T> {
   if (!plain || wire.text === undefined || (value as unknown) !== wire.value) return { value };
   return { value, text: onOneLine(wire.text) };
@@ -28,7 +28,9 @@ export function tenanted<T extends { tenant?: string }>(request: Passed<T>, tena
   return { value: changed, text: edited.bytes().toString('utf8') };
 }
 
-/** Time for an agent to end its stream after the last event. A stream that ends leaves its connection usable. */
+/**
+ * Time that an agent gets to end its stream after the last event. The connection of an ended stream can be used again.
+ */
 const END_GRACE = 250;
 
 /** Decodes the events of a stream. `read` removes the envelope, and throws an error that the envelope contains. */

@@ -43,11 +43,11 @@ export interface RemoteAgentOptions {
 export class RemoteAgent implements Agent {
   readonly name: string;
   private readonly wires = new Map<string, Wire>();
-  /** The interfaces of the card with the text `of`. */
+  /** The usable interfaces of the card whose text is `of`. */
   private offered: { readonly of: string; readonly all: readonly Candidate[] } | undefined;
   /** The interface that worked last. It is tried first (C-4). */
   private preferred: string | undefined;
-  /** Interfaces that have given a valid answer of their version. */
+  /** Interfaces that have answered in the version under which the gateway called them. */
   private readonly proven = new Set<string>();
 
   constructor(private readonly options: RemoteAgentOptions) {
@@ -135,8 +135,8 @@ export class RemoteAgent implements Agent {
   }
 
   /**
-   * Sends with the credential of the caller. If the agent refuses the credential, it has executed nothing, and the
-   * request is sent once more if there is another credential.
+   * Sends a request with the credential of the caller. An agent that refuses the credential has executed nothing. The
+   * request is then sent once more if the caller has another credential.
    */
   private async authorized<T>(
     caller: Caller,
@@ -243,7 +243,7 @@ export class RemoteAgent implements Agent {
     return this.offered;
   }
 
-  /** The interface that worked last, where the card does not offer it. */
+  /** The interface that worked last, if the gateway guessed its version and the card does not offer it. */
   private guessed(all: readonly Candidate[]): Candidate | undefined {
     return guesses(all, this.options.choice).find(({ key }) => key === this.preferred);
   }
@@ -271,7 +271,7 @@ export class RemoteAgent implements Agent {
 
 const READING: ReadonlySet<Operation> = new Set<Operation>(['GetTask', 'SubscribeToTask']);
 
-/** Errors of the gateway, without an answer of the agent. */
+/** Reasons of the gateway's own errors: the agent gave no valid answer. */
 const NO_ANSWER: ReadonlySet<string> = new Set([
   'upstream_unavailable',
   'upstream_timeout',

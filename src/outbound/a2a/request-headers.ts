@@ -43,7 +43,7 @@ export function standingHeaders(
   return [...own, ...credential.headers, ...(format.named === undefined ? [] : ['A2A-Version', format.named])];
 }
 
-/** The headers of one request. Headers of the credential win over forwarded headers. */
+/** The headers of one request. A header of the credential replaces a forwarded header with the same name. */
 export function withExchange(
   standing: readonly string[],
   credential: Credential,

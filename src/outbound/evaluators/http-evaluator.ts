@@ -9,7 +9,7 @@ import { bufferedRequest, type HttpClient } from '../http/index.js';
 
 export interface HttpEvaluatorOptions {
   readonly client: HttpClient;
-  /** The URL of the configuration. */
+  /** The configured URL. */
   readonly url: string;
   /** A bearer token for the evaluator. */
   readonly token: string | undefined;

@@ -63,7 +63,8 @@ export class ModuleEvaluator implements Evaluator {
       execArgv,
       workerData: { module: this.options.module.href } satisfies ModuleThreadData,
       resourceLimits: { maxOldGenerationSizeMb: MOST_HEAP_MB },
-      // The output of the module could contain words of calls, and stdout may carry a protocol.
+      // The output of the module is ignored: it could contain parts of calls, and stdout of the gateway may carry MCP
+      // messages.
       stdout: true,
       stderr: true,
     });

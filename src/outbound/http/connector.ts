@@ -39,7 +39,10 @@ export class Connector {
       this.secured(to, attempt);
     });
 
-  /** Dials the proxy. The address checks and certificates of the target do not apply to it, but it may have its own. */
+  /**
+   * Dials the proxy. The address checks and certificates of the target do not apply to the proxy. A proxy may have
+   * address checks of its own.
+   */
   toProxy({ egress }: ForwardProxy): Dial {
     const dial = egress ? buildConnector({ timeout: 0, lookup: egress.lookup as LookupFunction }) : plainDial;
     return (to, done) =>
@@ -66,7 +69,7 @@ export class Connector {
     else attempt.finish(undefined, socket);
   }
 
-  /** The authority for the proxy's tunnel: a checked address where addresses are checked, otherwise the host name. */
+  /** The authority for the proxy's tunnel: a checked IP address with address checks, otherwise the host name. */
   private async authorityOf(to: Destination): Promise<string> {
     const { egress } = this.options;
     const port = portOf(to);

@@ -31,7 +31,7 @@ const CODED: Record<string, [string, Buffer]> = {
 };
 
 describe.each(Object.entries(CODED))('a reply in %s', (_, [coding, body]) => {
-  it('is decoded, several in a row on one connection, without the length of the encoded body', async () => {
+  it('is decoded several times on one connection, and loses the length header of the encoded body', async () => {
     const { http, url, sockets } = await serving((socket) => {
       socket.write(head(coding, `content-length: ${body.length}`));
       socket.write(body);
@@ -70,7 +70,7 @@ describe.each(Object.entries(CODED))('a reply in %s', (_, [coding, body]) => {
     expect(ear.body === TEXT).toBe(true);
   });
 
-  it.each(['half of it', 'something else'])('fails where %s came', async (what) => {
+  it.each(['half of it', 'something else'])('fails if %s arrived', async (what) => {
     const wrong = what === 'half of it' ? body.subarray(0, body.length / 2) : Buffer.alloc(100, 'no');
     const { http, url } = await serving((socket) => {
       socket.write(head(coding, `content-length: ${wrong.length}`));
@@ -104,7 +104,7 @@ describe('a reply that is compressed', () => {
     ear.exchange!.abort();
   });
 
-  it.each(['identity', '', 'IDENTITY'])('is not decoded where its coding is %j', async (coding) => {
+  it.each(['identity', '', 'IDENTITY'])('is not decoded if its coding is %j', async (coding) => {
     const { http, url } = await serving((socket) => socket.write(`${head(coding, 'content-length: 2')}hi`));
     const ear = ask(http, url);
     await ear.over;
@@ -154,7 +154,7 @@ describe('a reply that is compressed', () => {
     ['gzip', gzipSync('{}')],
     ['deflate', deflateSync('{}')],
     ['br', brotliCompressSync('{}')],
-  ])('in %s leaves no connection open where its server adds bytes and never ends the body', async (coding, body) => {
+  ])('in %s leaves no connection open if its server adds bytes and never ends the body', async (coding, body) => {
     const { http, url, sockets } = await serving((socket) => {
       socket.write(head(coding, `content-length: ${body.length + 1_000}`));
       socket.write(Buffer.concat([body, Buffer.alloc(3)]));

@@ -24,7 +24,7 @@ const DECODERS: Readonly<Record<string, (first: number) => Transform>> = {
   br: () => createBrotliDecompress(),
 };
 
-/** The content coding of a body, in lower case. Undefined where the body is not encoded. */
+/** The content coding of a body, in lower case. Undefined if the body is not encoded. */
 export function codingOf(headers: HttpHeaders): string | undefined {
   let coding: string | undefined;
   for (let i = 0; i < headers.length; i += 2) {

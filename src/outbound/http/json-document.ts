@@ -13,7 +13,7 @@ export interface DocumentLimits {
 
 const LIMITS: DocumentLimits = { time: 10_000, size: 1024 * 1024 };
 
-/** The document is not there, or is not JSON. `status` is that of the reply, if there was one. */
+/** The document cannot be fetched or is not JSON. `status` is the status of the reply, if there was a reply. */
 export class DocumentError extends Error {
   override readonly name = 'DocumentError';
 

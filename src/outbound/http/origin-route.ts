@@ -8,9 +8,9 @@ import { SlashRedirects } from './redirects.js';
 
 export interface Route {
   readonly pool: Pool;
-  /** The text before the path in a request line: the origin, for a proxy. */
+  /** The text before the path in a request line: the origin if a proxy reads the request, otherwise empty. */
   readonly prefix: string;
-  /** The remembered redirects; undefined where no redirect is followed. */
+  /** The remembered redirects. Undefined if the route follows no redirects. */
   readonly moved: SlashRedirects | undefined;
   /** Adds headers that the route needs, such as credentials for a proxy. */
   headers?(given: readonly string[]): readonly string[];
@@ -39,8 +39,8 @@ function poolOf(origin: string, connect: buildConnector.connector): Pool {
 
 /**
  * Creates the route. Through a proxy, http requests carry the whole URL, and https uses a tunnel. A `stranger` is an
- * origin that a caller or a card named. It always uses a tunnel, so that the gateway and not the proxy chooses the
- * address, and no redirect is followed.
+ * origin that a caller or a card named. Requests to a stranger always use a tunnel, so that the gateway and not the
+ * proxy chooses the address. They follow no redirects.
  */
 export function routeTo(
   origin: string,

@@ -30,8 +30,8 @@ export class Connection extends Client {
   }
 
   /**
-   * Stops reading, so that the socket's buffer fills up and the server has to wait. The method of undici, a paused
-   * parser, ends the process with a failed assertion where the server closes the connection during the pause.
+   * Stops reading from the socket, so that its buffer fills up and the server has to wait. undici itself would pause
+   * its parser. If the server then closes the connection, a failed assertion of undici ends the process.
    */
   hold(): void {
     if (this.socket) this.socket.read = () => null;
@@ -49,23 +49,24 @@ export class Connection extends Client {
   }
 
   /**
-   * Whether the connection was reset. undici then treats a body without a length as complete. Use this only at the end
-   * of such a body, because the socket caches its address.
+   * Whether the connection was reset. After a reset, undici reports a body without a length as complete. Read this
+   * property only at the end of a body without a length, because the socket caches its remote address.
    */
   get broken(): boolean {
     const { socket } = this;
-    // Node reports a reset together with the last bytes as an end. Only after a real end the remote address is known.
+    // Node reports a reset as an ordinary end if it arrives together with the last bytes. Only after an ordinary end,
+    // the remote address is known.
     return socket !== undefined && (socket.errored !== null || socket.remoteAddress === undefined);
   }
 
-  /** Ends the exchange under way. The method of undici would open another connection without need. */
+  /** Ends the exchange under way. The method of undici for this would open an unneeded connection. */
   drop(): void {
     this.socket?.destroy(DROPPED);
   }
 
   /**
-   * Closes a connection whose request is answered before it is completely sent: its rest must not mix with the next
-   * one.
+   * Closes a connection whose request is answered before it is completely sent. The rest of that request must not
+   * become part of the next one.
    */
   dropIfWriting(): void {
     if (this.socket && this.socket.writableLength > 0) this.socket.destroy();

@@ -9,7 +9,7 @@ export interface TlsSettings {
   /** The client certificate of the gateway. */
   readonly cert?: string | undefined;
   readonly key?: string | undefined;
-  /** The required name in the server's certificate, where it is not the host of the URL. */
+  /** The required name in the server's certificate, if it differs from the host of the URL. */
   readonly serverName?: string | undefined;
 }
 

@@ -2,8 +2,9 @@
 import { HttpError } from './client-types.js';
 
 /**
- * Wraps the error of a failed connection attempt, to hide its code from undici. With the code, undici would dial again
- * without end after a closed connection, and fail only the requests of one server name after a certificate error.
+ * Wraps the error of a failed connection attempt, to hide the error code from undici. If undici saw the code of a
+ * closed connection, it would dial again without end. After a certificate error, it would fail only the requests of one
+ * server name.
  */
 export class Unconnected extends Error {
   override readonly name = 'Unconnected';
@@ -15,7 +16,7 @@ export class Unconnected extends Error {
 
 const cut = (): HttpError => new HttpError('ECONNRESET', 'the connection ended before the reply was complete');
 
-/** The error for users of the client. `begun` is true where the head of the reply had arrived. */
+/** The error for users of the client. `begun` is true if the head of the reply had arrived. */
 export function replyError(error: Error, begun: boolean): Error {
   if (error instanceof Unconnected) return error.cause;
   const { code } = error as NodeJS.ErrnoException;

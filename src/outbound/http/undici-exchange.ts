@@ -10,7 +10,7 @@ import type { Route } from './origin-route.js';
 import type { Carried, Connection } from './pooled-connection.js';
 import { replyError } from './undici-errors.js';
 
-/** A server may answer a request of more bytes than this before it has read all of it. */
+/** A request with more bytes than this may be answered before the server has read all of it. */
 const LARGE_REQUEST = 64 * 1024;
 
 /** Maximum bytes of a redirect's body that are read to keep the connection usable. */
@@ -29,7 +29,7 @@ export class Exchange implements Abortable, Carried, Encoded {
   /** Whether the connection serves this exchange: from the first byte of the request to the last byte of the reply. */
   private running = false;
   private begun = false;
-  /** Whether only the end of the connection ends the body. */
+  /** Whether the body ends only with the connection, because it has no length. */
   private untilClose = false;
   /** Events that arrived while the reply was paused, in order: at most those of one read of the socket. */
   private waiting: (() => void)[] | undefined;
@@ -159,7 +159,8 @@ export class Exchange implements Abortable, Carried, Encoded {
   }
 
   /**
-   * Repeats the request where a redirect only changes a trailing slash: the redirect shows that nothing was executed.
+   * Repeats the request if a redirect only adds or removes a trailing slash. Such a redirect shows that nothing was
+   * executed.
    */
   private follows(status: number, headers: HttpHeaders): boolean {
     if (this.followed) return false;

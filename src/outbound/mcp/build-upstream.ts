@@ -28,7 +28,7 @@ import type { UpstreamContext } from './upstream-context.js';
 /** The configuration of one server. */
 export interface ServerSettings {
   readonly url?: string | undefined;
-  /** The path or URL of an OpenAPI document: the server is an HTTP API, and `url` its base URL. */
+  /** The path or URL of an OpenAPI document. If set, the server is an HTTP API, and `url` is its base URL. */
   readonly openapi?: string | undefined;
   /** URLs of equivalent servers, besides `url`. */
   readonly replicas?: readonly string[] | undefined;
@@ -39,13 +39,13 @@ export interface ServerSettings {
   readonly env: Readonly<Record<string, string>>;
   readonly cwd?: string | undefined;
   readonly headers: Readonly<Record<string, string>>;
-  /** How the gateway authenticates, beside `headers`. */
+  /** How the gateway authenticates at the server, in addition to `headers`. */
   readonly auth?: UpstreamAuth | undefined;
   /** Headers of callers that are sent on, with their new names. */
   readonly forwardHeaders?: Readonly<Record<string, string>> | undefined;
   /** Headers that callers may set for this server. */
   readonly callerHeaders?: readonly string[] | undefined;
-  /** The URL of a forward proxy, or `none`. Where undefined, environment variables decide. */
+  /** The URL of a forward proxy, or `none`. If undefined, environment variables name the proxy. */
   readonly proxy?: string | undefined;
   readonly tls: TlsSettings;
   readonly transport: 'auto' | 'http' | 'sse';
@@ -63,11 +63,11 @@ export interface UpstreamBuildOptions {
   readonly verdicts: VerdictStore;
   /** Chooses the credential of each request. If absent, requests carry the configured headers. */
   readonly credentials?: Credentials;
-  /** For a server that a caller registered: the rules for each address that is dialled (S11), and the proxy. */
+  /** Set for a server that a caller registered: the rules for each address that is dialled (S11), and the proxy. */
   readonly guard?: Guard;
   /** Whether callers may read details that are meant for operators. */
   readonly explains: boolean;
-  /** The command with which an operator reads the output of a server's process, where there is one. */
+  /** The command with which an operator reads the output of a server's process, if there is such a command. */
   readonly showsOutput?: ((server: string) => string) | undefined;
   /** How calls are spread over replicas. */
   readonly routing?: ReplicaRouting | undefined;
@@ -77,9 +77,9 @@ export interface UpstreamBuildOptions {
 export interface ReplicaRouting {
   /** The latency objective in milliseconds. */
   readonly objective: number;
-  /** Scores of evaluators. */
+  /** The scores that evaluators gave to the replicas. */
   readonly quality?: QualitySource | undefined;
-  /** Takes choices for the judgement of other policies. */
+  /** Records a sample of the choices, to compare other ways of choosing with them. */
   readonly choices?: ChoiceLog | undefined;
 }
 
@@ -92,13 +92,13 @@ export interface VerdictStore {
 /** Maximum size of a streamed reply, as a multiple of the maximum size of one message. */
 const REPLY_FACTOR = 16;
 
-/** Objective without configuration, in milliseconds. */
+/** The latency objective if none is configured, in milliseconds. */
 const OBJECTIVE = 1_000;
 
 export function buildUpstream(name: string, settings: ServerSettings, around: UpstreamBuildOptions): Upstream {
   const { guard, credentials = CONFIGURED, log, routing } = around;
   const { url, replicas = [] } = settings;
-  // The replicas of a server share its credentials: those of the first URL.
+  // The replicas of a server share one credential. The credential is that of the first URL.
   const target: CredentialTarget = {
     kind: 'server',
     name,
@@ -209,11 +209,14 @@ export function guardedRequests({ egress, proxy }: Guard, connectTimeout: number
   };
 }
 
-/** The headers of callers for this server only, with the names under which the server gets them. */
+/** The headers of callers that are meant for this server only, with the names that the server gets. */
 const setByCallers = (server: string, names: readonly string[]): Record<string, string> =>
   Object.fromEntries(names.map((name) => [`x-mcp-${server}-${name.toLowerCase()}`, name]));
 
-/** The key of a verdict. The same name at another address is another server. The hash reveals no secrets. */
+/**
+ * The key of a server's detected era. The key covers the address, because the same name at another address is another
+ * server. The hash reveals no secrets.
+ */
 function targetOf(name: string, { url, command, args, env, cwd }: ServerSettings): string {
   return `${name}:${createHash('sha256')
     .update(JSON.stringify([url, command, args, env, cwd]))

@@ -22,7 +22,7 @@ function rpcErrorOf(status: number, body: Buffer): UpstreamRpcError | undefined 
 const HOST_CHECK = /\bhost\b/i;
 const MOST_SHOWN = 200;
 
-/** The first non-empty line of an error body, where the body is text. */
+/** The first non-empty line of an error body. Undefined if the body is not text. */
 function explanation(headers: HttpHeaders, body: Buffer): string | undefined {
   const type = headerOf(headers, 'content-type') ?? 'text/plain';
   if (!/^(text\/plain|application\/(?:[\w.+-]+\+)?json)/i.test(type)) return undefined;

@@ -49,10 +49,13 @@ export interface McpUpstreamOptions {
   readonly log: Log;
 }
 
-/** For this long after a failed probe, callers get the same failure instead of a new probe. */
+/** Milliseconds after a failed probe during which callers get the same failure instead of a new probe. */
 const PROBE_PAUSE = 1_000;
 
-/** A server that answered within this time, or within half of a shorter interval, is not probed, in milliseconds. */
+/**
+ * Milliseconds. A server that answered within this time is not probed. The time is half of the probe interval if that
+ * is shorter.
+ */
 const PROBE_AFTER_CONTACT = 10_000;
 
 /** One configured MCP server. Detects the server's eras once and serves each caller in the caller's era if possible. */
@@ -60,7 +63,7 @@ export class McpUpstream implements Upstream {
   readonly name: string;
   readonly personal: boolean;
   private verdict: Verdict | undefined;
-  /** The probes under way: one for all callers, at a personal server one per caller. */
+  /** The probes under way. All callers share one probe; at a personal server each caller has its own. */
   private readonly probing = new Map<string, Promise<Verdict>>();
   private modernPeer: Peer | undefined;
   private legacyPeer: Peer | undefined;
@@ -149,15 +152,18 @@ export class McpUpstream implements Upstream {
     });
   }
 
-  /** A server in use needs no probes. Only half of the interval counts, because the last probe is not a use. */
+  /**
+   * Whether the server answered recently. A server that answers calls needs no probes. The time is shorter than the
+   * probe interval, so that the answer to the last probe does not prevent the next probe.
+   */
   private usedWithin(interval: number): boolean {
     const quiet = Math.min(PROBE_AFTER_CONTACT, interval / 2);
     return this.status === 'up' && performance.now() - this.contactAt < quiet;
   }
 
   /**
-   * Sends `server/discover`, which needs no session. The answer of a legacy server is an error, which shows as well that
-   * the server answers. The state of a process is known from the process; a probe would start it.
+   * Sends `server/discover`, which needs no session. A legacy server answers with an error, and that error also shows
+   * that the server answers. A process is not probed: its state is known, and a probe would start it.
    */
   readonly checkHealth = async (interval = Number.POSITIVE_INFINITY): Promise<void> => {
     const { link, setting } = this.options;
@@ -187,7 +193,7 @@ export class McpUpstream implements Upstream {
       return failed(this.note(error, true));
     }
     if (!this.personal) {
-      // The credential is asked for only after a refusal, so that other calls need not wait for it twice.
+      // Looks for another credential only after a refusal, because most calls need no second lookup.
       const outcome = await this.attempt(caller, call, verdict);
       const refused =
         outcome.kind === 'error' && outcome.error instanceof CredentialRefused ? outcome.error : undefined;
@@ -211,8 +217,8 @@ export class McpUpstream implements Upstream {
   }
 
   /**
-   * Runs a request, and once more if the server refuses the credential of its caller and the caller has another one
-   * then. A server that refuses a credential executes nothing.
+   * Runs a request. If the server refuses the credential of the caller, and the caller then has another credential,
+   * runs the request once more. A server that refuses a credential has executed nothing.
    */
   private async withCredential<T>(caller: Caller, run: () => Promise<T>): Promise<T> {
     const used = this.personal ? await this.options.link.credential?.(caller) : undefined;
@@ -226,7 +232,10 @@ export class McpUpstream implements Upstream {
     }
   }
 
-  /** Whether there is another credential after a refusal. `used` is the refused one; default: the present one. */
+  /**
+   * Whether there is another credential after a refusal. `used` is the refused credential. If absent, the current
+   * credential of the caller is the refused one.
+   */
   private async hasAnother(caller: Caller, { refusal }: CredentialRefused, used?: Credential): Promise<boolean> {
     try {
       const credential = used ?? (await this.options.link.credential?.(caller));
@@ -319,7 +328,7 @@ export class McpUpstream implements Upstream {
   }
 
   listNews(kind: ListKind, capabilities: ClientCapabilities): ListNews {
-    // The gateway has no session of its own at a personal server that could hear of changes.
+    // At a personal server the gateway has no session of its own, so it receives no notifications of changes.
     if (this.personal) return 'polled';
     if (this.verdict?.modern && this.hub.hears(kind)) return 'pushed';
     return this.options.link.listNews(this.verdict?.modern ? 'modern' : 'legacy', capabilities);
@@ -458,7 +467,7 @@ export class McpUpstream implements Upstream {
   }
 
   /**
-   * `contact` is true where the gateway only tried to reach the server. Then any failure means that the server is down.
+   * `contact` is true if the gateway only tried to reach the server. Any failure then means that the server is down.
    */
   private note(error: unknown, contact = false): ProtocolError | UpstreamRpcError {
     if (error instanceof CredentialError && (!contact || this.personal)) {
@@ -520,7 +529,10 @@ export class McpUpstream implements Upstream {
   }
 }
 
-/** Marks an event of a legacy watch: it comes from a session without capabilities and concerns that session's lists. */
+/**
+ * Marks an event of a legacy watch. The event comes from a session without client capabilities and concerns the lists
+ * of that session.
+ */
 const onCanonical = (event: WatchEvent): WatchEvent =>
   event.kind === 'resourceUpdated' || event.kind === 'task' ? event : { ...event, for: {} };
 

@@ -231,7 +231,7 @@ class Exchange implements PostEvents {
     if (!this.unwantedRate.take(1)) this.abort(tooMuch(context, 'messages'));
   }
 
-  /** Returns false where the caller did not ask for this notification. */
+  /** Returns false if the caller did not ask for this notification. */
   private notification(method: string, params: JsonObject): boolean {
     if (method === 'notifications/progress') {
       if (!this.call.wantsProgress || params[META.progressToken] !== this.id) return false;
@@ -316,7 +316,7 @@ export class Stream implements PostEvents {
     else this.reject(error);
   }
 
-  /** The server refused. It is reachable, so this does not count as a connection failure. */
+  /** The server refused the subscription, so it is reachable. A refusal does not count as a failed connection. */
   private refuse(why: string): void {
     this.finish(why, broken(this.context, `refused the subscription: ${why}`));
   }

@@ -199,7 +199,7 @@ export class ModernStdio {
     this.child.giveUp(FLOODED);
   }
 
-  /** Returns false where no request waits for the response. */
+  /** Returns false if no request waits for the response. */
   private response(message: RpcResponse): boolean {
     const listening = this.listening.get(message.id as number);
     if (listening) {
@@ -221,7 +221,7 @@ export class ModernStdio {
     return true;
   }
 
-  /** Returns true where a call waits for the notification. */
+  /** Returns true if a call waits for the notification. */
   private notification(method: string, params: JsonObject): boolean {
     const meta = params['_meta'];
     const subscription = isObject(meta) ? meta[META.subscriptionId] : undefined;
@@ -240,7 +240,7 @@ export class ModernStdio {
       return true;
     }
     if (method === 'notifications/message' && this.waiting.size === 1) {
-      // A log message over stdio does not name its request. It is passed on where only one request is under way.
+      // A log message over stdio does not name its request. The gateway passes it on only if one request is under way.
       const { call } = this.waiting.values().next().value!;
       const level = params['level'];
       if (call.logLevel === undefined || !isLogLevel(level) || !atLeast(level, call.logLevel)) return false;

@@ -59,7 +59,10 @@ export function sessionHeaders(
 /** A POST to a server with the HTTP+SSE transport. */
 export const ssePostHeaders = (credential: Credential): string[] => [...SENDS_JSON, ...credential.headers];
 
-/** Control characters. An event id with one of them fits in no header, so a stream cannot be resumed after it. */
+/**
+ * Control characters. A header cannot carry an event id that contains one of them, so a stream cannot be resumed after
+ * that event.
+ */
 const UNSENDABLE = /[^\t\x20-\x7e\x80-\uffff]/;
 
 export const isSendableEventId = (id: string): boolean => !UNSENDABLE.test(id);

@@ -19,7 +19,7 @@ export function credentialOf(context: CredentialContext, caller: Caller): Creden
   }
 }
 
-/** Waits for a credential no longer than for an answer of the server. */
+/** Waits for a credential at most as long as for an answer of the server. */
 async function withTimeLimit(context: CredentialContext, given: Promise<Credential>): Promise<Credential> {
   const { call } = context.timeouts;
   let late = false;
@@ -44,7 +44,7 @@ function wellFormed(credential: Credential | undefined): Credential {
   throw new TypeError('a credential must have a key and headers, all of them strings');
 }
 
-/** The caller whose credential a session uses, and the key of that credential. The session uses no other one. */
+/** The caller whose credential a session uses, and the key of that credential. The session uses no other credential. */
 export interface CredentialHolder {
   readonly caller: Caller;
   readonly key: string;

@@ -96,7 +96,9 @@ export const invalidReply = (server: Server, why: string): ProtocolError =>
     data: { server: server.name },
   });
 
-/** An error for a reply whose content type is not that of MCP. Undefined for an MCP content type. */
+/**
+ * The error for a reply whose content type is not one of MCP. Undefined if the content type is one of MCP or absent.
+ */
 export function foreignReply(server: Server, type: string | undefined): ProtocolError | undefined {
   const media = type?.split(';', 1)[0]?.trim().toLowerCase();
   if (media === undefined || media === '' || media.endsWith('json') || media === 'text/event-stream') return undefined;

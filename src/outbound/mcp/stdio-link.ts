@@ -87,7 +87,7 @@ export class StdioLink implements Link {
     const openLegacy = (channel: StdioChannel): Promise<LegacySession> => this.openLegacy(CANONICAL, channel);
     const options = { context, modernOffer, signal, openLegacy };
     if (this.stayedSilent) {
-      // Some servers stop reading after an unknown request. This process gets the handshake first.
+      // Some servers stop reading after an unknown request, so this process gets the handshake first.
       this.stayedSilent = false;
       return handshakeFirst(start, options);
     }
@@ -115,7 +115,9 @@ export class StdioLink implements Link {
     return session;
   }
 
-  /** Probes the first process, which then serves calls in its era. Where processes run already, probes an extra one. */
+  /**
+   * Probes the first process, which then serves calls in its era. If processes run already, probes an extra process.
+   */
   async probe(revision: Revision): Promise<Evidence> {
     const { context } = this.options;
     try {
@@ -218,7 +220,7 @@ export class StdioLink implements Link {
     const { state, lastError } = this.supervisor.health();
     const lines = this.supervisor.output();
     if (lastError === undefined) return { state, lines };
-    // Idle after a failure: only the next call restarts the process.
+    // The process is idle after a failure: only the next call restarts it.
     return { state: state === 'idle' ? 'stopped' : state, problem: lastError, lines };
   }
 

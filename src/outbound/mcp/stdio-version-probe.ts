@@ -50,7 +50,7 @@ export async function probeVersion(start: Start, options: VersionProbeOptions): 
   try {
     return await probe.session();
   } catch (error) {
-    // A second start would end the same way.
+    // A program that cannot run ends the same way at a second start.
     if (signal.aborted || (error instanceof StdioError && error.unrunnable)) throw error;
     const why = error instanceof Error ? error.message : String(error);
     context.log.debug(
@@ -86,7 +86,7 @@ function modernSession(evidence: Evidence, { context, modernOffer }: VersionProb
   return new ModernStdio(context, evidence.kind === 'modern' ? evidence.revision : modernOffer, start);
 }
 
-/** The channel of a handshake that is withdrawn where the server turns out to be modern. */
+/** The channel of a handshake. The handshake is withdrawn if the server turns out to be modern. */
 class TentativeChannel extends StdioChannel {
   withdrawn = false;
 

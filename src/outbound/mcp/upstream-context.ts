@@ -8,7 +8,7 @@ import type { ServerTraffic } from './server-traffic-limits.js';
 
 export interface UpstreamContext {
   readonly name: string;
-  /** The server's URL without secrets, where callers may see it (S25). */
+  /** The server's URL without secrets. Absent if callers must not see the URL (S25). */
   readonly place?: string | undefined;
   readonly http: HttpClient;
   /** The credential of a caller's requests to this server. */

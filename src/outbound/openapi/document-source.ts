@@ -10,7 +10,10 @@ export interface DocumentSource {
   readonly interval: number;
   /** The URL of the document, against which its relative URLs are resolved. */
   readonly url: string | undefined;
-  /** The text, or undefined if it is the text of the last call. Throws a `DocumentProblem`. */
+  /**
+   * Resolves with the text, or with undefined if the text has not changed since the last call. Throws a
+   * `DocumentProblem`.
+   */
   read(): Promise<string | undefined>;
 }
 

@@ -29,7 +29,7 @@ export interface OpenApiUpstreamOptions {
   readonly log: Log;
 }
 
-/** The document as it was read last. */
+/** The content of the last valid document. */
 interface Api {
   readonly base: string;
   readonly title: string;
@@ -50,13 +50,13 @@ export class OpenApiUpstream implements Upstream {
   private readonly source: DocumentSource;
   private api: Api | undefined;
   private reading: Promise<Api> | undefined;
-  /** The problem of the document as it is now; the last good one stays in use. */
+  /** The problem of the present document. The last valid document stays in use. */
   private broken: string | undefined;
-  /** The problem of the last request, if it did not reach the API. */
+  /** Why the last request did not reach the API. Undefined if it reached the API. */
   private unreachable: string | undefined;
   private readonly watches = new Set<(event: WatchEvent) => void>();
   private timer: NodeJS.Timeout | undefined;
-  /** When a document that could not be read is read again, on the clock of `performance.now`. */
+  /** Earliest time of the next attempt to read a document that could not be read, on the clock of `performance.now`. */
   private nextAttempt = 0;
   private readonly breaker: CircuitBreaker;
   private closed = false;
@@ -158,12 +158,15 @@ export class OpenApiUpstream implements Upstream {
     this.unreachable = undefined;
   }
 
-  /** The document as it is known, or the first reading of it. */
+  /** The known document. Reads the document if none is known. */
   private current(): Promise<Api> {
     return this.api ? Promise.resolve(this.api) : this.read();
   }
 
-  /** Reads the document again if it has changed. A document with a problem leaves the last good one in use. */
+  /**
+   * Reads the document again if it has changed. If the new document has a problem, the last valid document stays in
+   * use.
+   */
   private read(): Promise<Api> {
     this.reading ??= this.readNow().finally(() => {
       this.reading = undefined;
@@ -173,14 +176,15 @@ export class OpenApiUpstream implements Upstream {
 
   private async readNow(): Promise<Api> {
     const { context, log } = this.options;
-    // Callers of a server without a document cause no more than one attempt in a pause.
+    // While there is no document, callers cause at most one attempt to read it per pause.
     if (!this.api && performance.now() < this.nextAttempt)
-      throw unavailable(context, this.broken ?? 'it has no document');
+      throw unavailable(context, this.broken ?? 'its OpenAPI document could not be read');
     try {
       const text = await this.source.read();
       if (text !== undefined) this.take(readDocument(text));
-      // The document that had a problem has not changed.
-      else if (this.broken !== undefined || !this.api) return this.kept(this.broken ?? 'it has no document');
+      // The document has not changed since its problem was reported.
+      else if (this.broken !== undefined || !this.api)
+        return this.kept(this.broken ?? 'its OpenAPI document could not be read');
       return this.api!;
     } catch (error) {
       if (!(error instanceof DocumentProblem)) throw error;
@@ -191,7 +195,7 @@ export class OpenApiUpstream implements Upstream {
     }
   }
 
-  /** Uses a document from now on. */
+  /** Replaces the document in use, and reports changed tools. */
   private take(document: JsonObject): void {
     const before = this.api;
     this.api = this.apiOf(document);
@@ -200,7 +204,7 @@ export class OpenApiUpstream implements Upstream {
       for (const deliver of this.watches) deliver({ kind: 'toolsListChanged' });
   }
 
-  /** The last good document. Throws if there is none. */
+  /** The last valid document. Throws if there is none. */
   private kept(problem: string): Api {
     this.broken = problem;
     if (this.api) return this.api;

@@ -12,7 +12,9 @@ export interface EncodedRequest {
   readonly body: Buffer | undefined;
 }
 
-/** Levels of a value in the style `deepObject`; each repeats the names of those above. */
+/**
+ * Maximum number of levels of a value in the style `deepObject`. Each level repeats the names of the levels above it.
+ */
 const DEEPEST = 10;
 
 /** Encodes the arguments. Throws `invalid_arguments` for arguments that no request can carry. */
@@ -103,7 +105,10 @@ function headerOf(parameter: OperationParameter, value: JsonValue): string {
   return text;
 }
 
-/** The style `deepObject`: `name[key]=value`. The specification leaves deeper levels and lists to the common practice. */
+/**
+ * The style `deepObject`: `name[key]=value`. The specification does not define deeper levels and lists, so they are
+ * written as most servers expect them.
+ */
 function deepPairs(
   argument: string,
   name: string,

@@ -10,12 +10,12 @@ export interface ApiReply {
   readonly body: Buffer;
 }
 
-/** Bytes of an error's body that the model reads. */
+/** Maximum bytes of an error's body that the model reads. */
 const MOST_ERROR = 16 * 1024;
 
 /**
- * A success is its body; an error status is the failure of the tool, which the model reads. Throws for replies that say
- * something about the gateway and its server instead of the call.
+ * The tool result for a reply. The body of a success is the content. An error status becomes a tool error, which the
+ * model reads. Throws if the reply concerns the gateway's credential or the rate of its requests instead of the call.
  */
 export function resultOf(server: string, reply: ApiReply): JsonObject {
   const { status, headers, body } = reply;
@@ -27,11 +27,15 @@ export function resultOf(server: string, reply: ApiReply): JsonObject {
     });
   if (status === 429) {
     const after = headerOf(headers, 'retry-after');
-    throw new ProtocolError('upstream_rate_limited', `Server "${server}" limits its rate; try again later`, {
-      outcome: 'not_executed',
-      data: { server },
-      ...(after !== undefined && /^\d{1,6}$/.test(after) && { headers: { 'Retry-After': after } }),
-    });
+    throw new ProtocolError(
+      'upstream_rate_limited',
+      `Server "${server}" is limiting requests (HTTP 429); try again later`,
+      {
+        outcome: 'not_executed',
+        data: { server },
+        ...(after !== undefined && /^\d{1,6}$/.test(after) && { headers: { 'Retry-After': after } }),
+      },
+    );
   }
   if (status >= 200 && status < 300) return success(server, { type, body, status });
   const text = isText(type) ? body.subarray(0, MOST_ERROR).toString('utf8') : '';

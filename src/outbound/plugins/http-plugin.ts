@@ -11,7 +11,10 @@ export interface HttpPluginOptions {
   /** Signs each request, together with its time. */
   readonly secret: string;
   readonly hooks: readonly Hook[];
-  /** What a request contains besides the names of the call: nothing, its parameters, or also results, errors and events. */
+  /**
+   * The content of a request besides the names of the method and of its target: nothing more, the parameters, or also
+   * results, errors and events.
+   */
   readonly body: 'none' | 'params' | 'full';
   /** Time limit for one exchange, in milliseconds. */
   readonly timeout: number;

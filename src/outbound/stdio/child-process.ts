@@ -91,7 +91,8 @@ export class Child {
         stdio: ['pipe', 'pipe', 'pipe'],
         shell: false,
         windowsHide: true,
-        // Makes the child the leader of a group, to which signals are sent. On Windows it would open a console window.
+        // Makes the child the leader of a group, to which signals are sent. On Windows, this option would open a
+        // console window.
         detached: process.platform !== 'win32',
       });
     } catch (error) {
@@ -179,8 +180,8 @@ export class Child {
   }
 
   /**
-   * Sends one message and adds its newline. Returns false where the message is queued because the child does not read:
-   * wait for `drain`. Throws `closed` after the end of the process, and `busy` when the queue is full.
+   * Sends one message and adds its newline. Returns false if the message is queued because the child does not read:
+   * wait for `drain` then. Throws `closed` after the end of the process, and `busy` when the queue is full.
    */
   send(message: Buffer | string): boolean {
     const stdin = this.#process.stdin;

@@ -10,9 +10,9 @@ export interface Output {
 }
 
 export interface Diagnosis {
-  /** The relevant lines, oldest first. Empty where the program wrote nothing. */
+  /** The relevant lines, oldest first. Empty if the program wrote nothing. */
   readonly lines: readonly string[];
-  /** The cause in fixed words without quotes of the output. Undefined where no cause is recognised. */
+  /** The cause in fixed words without quotes of the output. Undefined if no cause is recognised. */
   readonly cause: string | undefined;
   /** Advice for the operator. */
   readonly advice: string | undefined;

@@ -120,7 +120,7 @@ describe('memory', { timeout: 1.2 * PATIENCE }, () => {
   // amount of output.
   const LIMIT = 96 * MB;
 
-  it('100 MB on stderr leave 64 kB', async () => {
+  it('of 100 MB on stderr, 64 kB are kept', async () => {
     const { facts } = gateway(`${write(2, 100)} console.log('{"done":true}')`);
     await until(() => facts.some((fact) => fact.exit !== undefined));
     expect(facts.some((fact) => fact.done)).toBe(true);
@@ -224,7 +224,7 @@ describe('no child outlives the gateway', () => {
     await until(() => !isRunning(guard));
   }, 30_000);
 
-  it('and neither guard nor children keep an idle gateway running', async () => {
+  it('and neither the guard nor the children keep an idle gateway running', async () => {
     const { process: parent, facts } = gateway('');
     expect(await once(parent, 'exit')).toEqual([0, null]);
     expect(facts.at(-1)?.exit).toBe(0);

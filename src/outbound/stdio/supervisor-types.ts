@@ -13,7 +13,7 @@ export type Start = (events: ChildEvents, options?: StartOptions) => Child;
 /**
  * Starts a child and opens a session on it. A rejection counts as a failed start. `key` is the key of the request;
  * sessions of different keys never share a child. `signal` fires when the time limit is over. `become` changes the key
- * of the session, where the right key becomes known only during the opening.
+ * of the session, if the right key becomes known only during the opening.
  */
 export type Open<S> = (
   start: Start,
@@ -34,7 +34,7 @@ export interface SupervisorOptions<S> {
   child: Omit<ChildOptions, 'log' | 'output'>;
   /** Maximum number of processes. If it is more than one, exclusive leases leave one process for shared use. */
   max?: number | undefined;
-  /** Maximum number of exclusive leases, where `max` allows more. */
+  /** Maximum number of exclusive leases, if it is lower than `max` allows. */
   maxExclusive?: number | undefined;
   /** An unused child is stopped after this time. 0 means never. */
   idleMs?: number | undefined;

@@ -63,7 +63,7 @@ export class Supervisor<S> {
   readonly #wanted = new Set<string>();
   #notBefore = Number.NEGATIVE_INFINITY;
   #failed = false;
-  /** The last start failure, where a retry cannot cure it: requests are refused at once until the pause is over. */
+  /** The last start failure, if a retry cannot cure it. Requests are then refused at once until the pause is over. */
   #hopeless: StdioError | undefined;
   #cancelPause: (() => void) | undefined;
   #endedOnItsOwn = false;
@@ -96,7 +96,7 @@ export class Supervisor<S> {
   /**
    * Leases a session on a running child. Waits while a child starts, during the pause after a failure, and while all
    * children are leased; `signal` ends the wait. Rejects with the cause when the awaited start fails. Rejects at once
-   * in the state `failed` and where the command cannot be started as configured.
+   * in the state `failed`, and if the command cannot be started as configured.
    */
   acquire({ key = '', exclusive = false, signal }: AcquireOptions = {}): Promise<Lease<S>> {
     return new Promise((resolve, reject) => {

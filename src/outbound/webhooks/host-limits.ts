@@ -58,7 +58,7 @@ export class Hosts {
     return new Promise((resolve) => host.waiting.push(resolve));
   }
 
-  /** `answered` is true after a proper answer, false after a failure, and undefined where nothing was sent. */
+  /** `answered` is true after a proper answer, false after a failure, and undefined if nothing was sent. */
   leave(origin: string, answered: boolean | undefined): void {
     const host = this.known.get(origin);
     if (!host) return;

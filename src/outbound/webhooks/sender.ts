@@ -131,7 +131,10 @@ export class WebhookSender {
     }
   }
 
-  /** Targets with enough waiting notifications. The lease of more notifications would end while they wait. */
+  /**
+   * Targets that already have enough waiting notifications. The lease of further notifications would end while they
+   * wait.
+   */
   private full(): string[] {
     return [...this.claimed].flatMap(([target, count]) => (count >= this.limits.perHost ? [target] : []));
   }
@@ -207,7 +210,7 @@ export class WebhookSender {
     await this.options.outbox.giveUp(id, 'the API key that registered the webhook was revoked');
   }
 
-  /** Returns true where the host works, even if it refuses this notification. */
+  /** Returns true if the host works, even if it refuses this notification. */
   private async send(delivery: Delivery, target: PushTarget): Promise<boolean | undefined> {
     const { id, attempt, value } = delivery;
     const body = Buffer.from(value.body);

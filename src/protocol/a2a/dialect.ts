@@ -15,7 +15,7 @@ export type ErrorProfile = (typeof ERROR_PROFILES)[number];
 /** `0.3-proto` is the ProtoJSON of the 0.3 proto. REST peers of 0.3 write either `0.3-proto` or `0.3`. */
 export type DialectId = Version | '0.3-proto';
 
-/** The dialect of the model itself. */
+/** The dialect that needs no translation, because the model has its form. */
 export const NATIVE: DialectId = '1.0';
 
 /** Writes one stream for a client. Stateful: artifact indices and the `final` mark depend on the earlier events. */

@@ -42,7 +42,7 @@ const OLD: readonly Loss[] = [
   ...loss('interface', ['tenant'], 'before 1.0 the interface URL implies the tenant'),
   ...loss('flows', ['deviceCode'], 'new in 1.0'),
   ...loss('flow', ['pkceRequired'], 'new in 1.0'),
-  ...loss('card', ['signatures'], 'a signature covers one shape of a card'),
+  ...loss('card', ['signatures'], 'a signature is valid for one form of a card only'),
   ...loss('card', ['supportedInterfaces'], 'a card lists interfaces of its own version only'),
 ];
 
@@ -103,8 +103,8 @@ export const LOSSES: Readonly<Record<Exclude<DialectId, '1.0'>, readonly Loss[]>
  * numbers of 0.1 survive.
  */
 export const LOSSES_FROM_0_3: readonly Loss[] = [
-  ...loss('statusUpdate', ['final'], '1.0 ends a stream by ending it; `final` comes back on the last event'),
-  ...loss('push', ['authentication'], 'only the usable scheme remains'),
+  ...loss('statusUpdate', ['final'], '1.0 has no `final`; a round trip sets `final` on the last event only'),
+  ...loss('push', ['authentication'], 'only the first usable scheme remains'),
   ...loss('configuration', ['blocking'], 'an absent value and true mean the same'),
   ...loss('task', ['status'], 'timestamps without a zone become UTC'),
   ...loss('card', ['capabilities', 'signatures'], '1.0 removed stateTransitionHistory'),

@@ -48,7 +48,7 @@ const LEAST_GAP = 4 * 1024;
 /** The depth of the members that may become gaps: those of an object inside the outermost object. */
 const LEVEL = 2;
 
-/** Finds the gaps of a message while it arrives, in one pass over its bytes. */
+/** Finds the values that become gaps while a message arrives, in one pass over its bytes. */
 export class GappedReader {
   private readonly text = new BodyBuffer();
   private readonly gaps: Gap[] = [];
@@ -60,9 +60,9 @@ export class GappedReader {
   private escaped = false;
   /** The scan is between the colon of a member at `LEVEL` and the end of its value. */
   private inValue = false;
-  /** The progress of the scan within that value. */
+  /** The part of that value that the scan has passed: nothing, the start of a number or word, or the whole value. */
   private token: 'none' | 'scalar' | 'whole' = 'none';
-  /** A member has several values, or none. */
+  /** Whether a member has several values or no value. The message is then not valid JSON. */
   private malformed = false;
 
   constructor(private readonly leastGap = LEAST_GAP) {}

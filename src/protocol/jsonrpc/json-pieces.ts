@@ -47,8 +47,8 @@ function memoryBehind(parts: readonly Buffer[]): number {
 }
 
 /**
- * These parts, of `length` bytes together, in a form suited to keep for long. A part may be a slice of a far larger
- * buffer and keep all of it in memory; then the parts are copied.
+ * Returns the parts, of `length` bytes together, for storage over a long time. Slices of far larger buffers would keep
+ * those buffers in memory, so such parts are copied.
  */
 export function lasting(parts: readonly Buffer[], length: number): readonly Buffer[] {
   if (memoryBehind(parts) <= 2 * length) return parts;

@@ -129,7 +129,7 @@ export class RawObject {
     return undefined;
   }
 
-  /** Whether no member has a key other than this one. */
+  /** Whether the object has no member besides this one. */
   hasOnly(key: string): boolean {
     const { source, fields } = this.spans;
     for (const field of fields) if (!isNamed(source, field, key)) return false;

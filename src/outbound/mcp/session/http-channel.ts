@@ -64,7 +64,7 @@ export class HttpChannel implements Channel {
     this.sessionId = adopted;
   }
 
-  /** Calls `run` with the credential of the next request, without a delay where the credential is known. */
+  /** Calls `run` with the credential of the next request. Calls it at once if the credential is known. */
   private authorized(run: (credential: Credential) => void, refused: (error: ProtocolError) => void): void {
     const given = this.speakers.credential();
     if (!(given instanceof Promise)) {
@@ -79,7 +79,7 @@ export class HttpChannel implements Channel {
     );
   }
 
-  /** Ends the session where its callers have changed their credentials. */
+  /** Sends with the credential. Ends the session if there is no credential because the callers have changed theirs. */
   private use(credential: Credential | undefined, run: (credential: Credential) => void): void {
     if (credential) run(credential);
     else this.events.expired(undefined);
@@ -123,7 +123,7 @@ export class HttpChannel implements Channel {
     const reply = new Reply(this, ticket, taken);
     const target = inLane(this.target, credential.key);
     reply.wire = post(this.context.http, target, this.posting.headers, message, reply, this.context.limits);
-    // A request needs no timer here: its call has one.
+    // A request needs no timer here, because its call has one.
     if (!ticket) reply.expireIn(this.context.timeouts.call);
     this.inFlight.set(reply, ticket);
   }
@@ -154,7 +154,7 @@ export class HttpChannel implements Channel {
     else if (ticket) this.events.lost(ticket, refusal(this.context, status, headers, body));
   }
 
-  /** The reply ended before the answer. Resumes it where the server sent event ids (HLC-06, HLC-07). */
+  /** The reply ended before the answer. Resumes the reply if the server sent event ids (HLC-06, HLC-07). */
   ended(ticket: Ticket | undefined, failure: HttpFailure | undefined, retry: number | undefined): void {
     if (!ticket || ticket.done || this.closed) return;
     if (failure && !failure.sent) this.events.lost(ticket, unconnected(this.context, failure.error));

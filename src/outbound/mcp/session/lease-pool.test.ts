@@ -104,7 +104,7 @@ describe('calls that wait for a session', () => {
     expect(opened[0]!.ended).toBe(true);
   });
 
-  it('get a new session where the released one has ended', async () => {
+  it('get a new session if the released session has ended', async () => {
     const { opened, hold } = pool();
     const first = hold();
     (await first.started).ended = true;

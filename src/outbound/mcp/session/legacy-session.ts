@@ -51,10 +51,16 @@ import { QuestionReplies } from './question-replies.js';
 import { SessionExpired } from './session-errors.js';
 import type { SessionOptions } from './session-options.js';
 
-/** Milliseconds that messages still being sent get before an adopted session is left. */
+/**
+ * Milliseconds between leaving an adopted session and closing its connections: time for messages that are still being
+ * sent.
+ */
 const LEAVE_DELAY = 1_000;
 
-/** A server may ask its client only during these requests (MRTR-01). `tasks/result` is such a request run as a task. */
+/**
+ * A server may ask its client only during these requests (MRTR-01). `tasks/result` counts as well: it stands for a
+ * request that runs as a task.
+ */
 const ASKABLE: readonly string[] = [...INTERACTIVE_METHODS, 'tasks/result'];
 
 /** Milliseconds to wait for answers to cancelled calls. A server either answers soon after a cancellation or never. */
@@ -166,13 +172,15 @@ export class LegacySession implements PendingHost, ChannelEvents {
     this.revision = done.revision;
     this.description = done.description;
     channel.established(done.revision);
-    // No message may overtake this one: on receipt, servers register the features they offer to this client.
+    // No message may overtake notifications/initialized: when a server receives it, the server registers the features
+    // for this client.
     const initialized = writeNotification('notifications/initialized');
     if (channel.sendFirst) await channel.sendFirst(initialized);
     else channel.send(initialized);
     if (!this.options.listen) return;
     const listening = channel.listen();
-    // Most servers drop a question that they send before this stream is open, and the call then never ends.
+    // Most servers drop a question that they send before this stream is open. The call that caused the question would
+    // then never end.
     if (isInteractive(capabilities)) await listening;
   }
 
@@ -256,7 +264,7 @@ export class LegacySession implements PendingHost, ChannelEvents {
     if (outcome.kind === 'complete') return outcome.result.value();
     throw outcome.kind === 'error'
       ? outcome.error
-      : invalidReply(this.server, `sent a question during ${method}, which allows none`);
+      : invalidReply(this.server, `sent a question during ${method}, which does not allow questions`);
   }
 
   tell(method: string, params?: JsonObject): void {
@@ -346,7 +354,7 @@ export class LegacySession implements PendingHost, ChannelEvents {
     }
   }
 
-  /** Returns false where no call waits for the response. */
+  /** Returns false if no call waits for the response. */
   private response(message: RpcResponse, ticket: Ticket | undefined): boolean {
     // An error without an id belongs to the request on whose stream it arrived.
     const call = message.id === undefined ? (ticket as PendingCall | undefined) : this.pending.get(message.id);
@@ -367,7 +375,7 @@ export class LegacySession implements PendingHost, ChannelEvents {
     return true;
   }
 
-  /** Returns true where a call waits for the notification. */
+  /** Returns true if a call waits for the notification. */
   private notification(method: string, params: JsonObject, ticket: Ticket | undefined): boolean {
     switch (method) {
       case 'notifications/progress': {

@@ -150,7 +150,7 @@ export class SseChannel implements Channel {
       ssePostHeaders(credential),
       message,
       {
-        // The answer arrives on the stream. The body of this response has no content of interest.
+        // The answer arrives on the stream, so the body of this response is ignored.
         message: () => {},
         refused: (status: number, headers: HttpHeaders, body: Buffer) => {
           this.forget(wire);

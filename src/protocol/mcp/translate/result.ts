@@ -5,9 +5,9 @@ import type { Expresses, Revision } from '../revisions/index.js';
 import { translateBlock, translateContents } from './content.js';
 
 /**
- * The bytes of features that a revision may lack. A result without these bytes needs no inspection. Each word begins
- * with a byte that is rare in texts, because the search stops at every such byte; a word at the end of another name
- * costs only an inspection. Icons are members of resource links.
+ * Words that show features which a revision may lack. A result without these words needs no inspection. Each word
+ * begins with a byte that is rare in texts, because the search stops at every such byte. If a word is only the end of
+ * another name, the result is inspected without need. Icons are members of resource links.
  */
 const LACKING: readonly (readonly [word: Buffer, lacks: (to: Expresses) => boolean])[] = [
   [Buffer.from('"audio"'), (to) => !to.audio],

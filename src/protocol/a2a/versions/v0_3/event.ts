@@ -146,7 +146,7 @@ export class LastStatus {
   }
 }
 
-/** Writes a stream in the form of 0.2 and 0.3, whose last status update has `final` (settled point 5). */
+/** Writes a stream in the form of 0.2 and 0.3, whose last status update has `final` (C-27). */
 export function eventWriter(shape: Shape, context: StreamContext): EventWriter {
   const last = new LastStatus(context);
   let over = false;

@@ -166,7 +166,7 @@ describe('C-10 streams', () => {
       (response: ServerResponse) =>
         json(response, { error: { code: 404, details: [{ '@type': ERROR_INFO, reason: 'TASK_NOT_FOUND' }] } }, 404),
     ],
-  ])('throw before the first event what came as %s', async (_, answer) => {
+  ])('an error before the first event, sent as %s, is thrown', async (_, answer) => {
     const server = await agentOf((__, response) => answer(response));
     await expect(stage.agent(server.url).subscribe(CALLER, { id: 'x' }, exchange())).rejects.toMatchObject({
       reason: 'task_not_found',
@@ -182,7 +182,7 @@ describe('C-10 streams', () => {
     await expect(all(stream)).rejects.toThrow('broke');
   });
 
-  it('end when an event is too large, or when there is none', async () => {
+  it('end when an event is too large, or when no event arrives', async () => {
     const large = await agentOf((_, response) => events(response).write(`data: ${'x'.repeat(200_000)}`));
     await expect(
       stage.agent(large.url, {}, { limit: 100_000 }).stream(CALLER, saying('a'), exchange()),
@@ -202,7 +202,7 @@ describe('C-10 streams', () => {
     await expect(all(stream)).rejects.toMatchObject({ reason: 'upstream_unavailable', detail: { outcome: 'unknown' } });
   });
 
-  it('pause the agent where the reader is slow', async () => {
+  it('pause the agent if the reader is slow', async () => {
     let written = 0;
     let drained = true;
     const piece = `data: ${rpc({ ...status('TASK_STATE_WORKING'), pad: 'x'.repeat(20_000) })}\n\n`;
@@ -262,7 +262,7 @@ describe('C-14 time limits', () => {
     expect(Date.now() - began).toBeGreaterThan(1_600);
   });
 
-  it('do not matter after the caller cancelled; the task is not cancelled', async () => {
+  it('have no effect after the caller cancelled the request; the task is not cancelled', async () => {
     let closed = 0;
     const cancellation = new Cancellation();
     const server = await agentOf(({ body }, response) => {
@@ -303,7 +303,7 @@ describe('forwarded data', () => {
     expect(back).toBe(result);
   });
 
-  it("C-1 §3.11: version, extensions, trace and our credentials, never the caller's", async () => {
+  it("C-1 §3.11: a request has the version, extensions, trace and the gateway's credential, never that of the caller", async () => {
     const answer: Answer = ({ body }, response) =>
       json(response, { jsonrpc: '2.0', id: body['id'], result: { task: TASK } });
     const forward = { traceparent: '00-1', authorization: 'Bearer caller', Cookie: 'c=1', 'x-api-key': 'theirs' };
@@ -328,7 +328,7 @@ describe('forwarded data', () => {
     expect(old.calls[0]!.headers).not.toHaveProperty('a2a-extensions');
   });
 
-  it("C-15 a required extension is the caller's to declare", async () => {
+  it('C-15 the caller must declare an extension that the agent requires; the gateway does not add it', async () => {
     const required = { capabilities: { extensions: [{ uri: 'urn:must', required: true }] } };
     const server = await agentOf(
       ({ body }, response) => json(response, { jsonrpc: '2.0', id: body['id'], result: { task: TASK } }),
@@ -354,7 +354,7 @@ describe('forwarded data', () => {
     expect(server.calls).toHaveLength(0);
   });
 
-  it('the extended card of 0.2 is a page beside the endpoint', async () => {
+  it('fetches the extended card of 0.2 from a page next to the endpoint', async () => {
     const server = await stage.server(({ path }, response, { url }) =>
       json(response, { name: path, description: 'd', url, version: '1', capabilities: {}, skills: [] }),
     );
@@ -391,7 +391,7 @@ describe('forwarded data', () => {
     });
   });
 
-  it('subscribes with POST, and with GET where POST is not supported', async () => {
+  it('subscribes with POST, and with GET if POST is not supported', async () => {
     const server = await agentOf(({ method }, response) => {
       if (method === 'POST') response.writeHead(405).end();
       else events(response).end(`data: ${JSON.stringify({ task: TASK })}\n\n`);
