@@ -12,7 +12,7 @@ export interface ServerTrafficLimits {
   readonly openPerServer: QuotaLimits;
   /** Answers to parked calls, kept until the caller asks for them. */
   readonly keptAnswers: QuotaLimits;
-  /** Questions of one call, answered ones included. */
+  /** Questions of one call in total, answered questions included. */
   readonly questions: Allowance;
   /** Messages on the stream of a call that the caller did not ask for. */
   readonly unwantedPerCall: Allowance;

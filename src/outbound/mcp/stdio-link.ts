@@ -106,7 +106,7 @@ export class StdioLink implements Link {
       channel,
       capabilities,
       offer: legacyOffer,
-      // Generous, because the supervisor limits the time of a start.
+      // A long time limit, because the supervisor limits the time of a start.
       handshakeTime: 2 * context.timeouts.connect,
       listen: key === CANONICAL,
       events,
@@ -130,7 +130,7 @@ export class StdioLink implements Link {
   }
 
   private async askFirst(): Promise<Evidence> {
-    // Enough for two starts, in case the first process ends because of the probe.
+    // The time of two starts, because the first process may end because of the probe.
     const signal = AbortSignal.timeout(2 * this.patience);
     const lease = await this.supervisor.acquire({ key: UNKNOWN, signal });
     lease.release();

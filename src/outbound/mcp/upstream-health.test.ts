@@ -20,7 +20,7 @@ const call = (): UpstreamCall => ({
   notify: () => {},
 });
 
-test('S0-55: an unreachable server refuses calls at once, and a probe finds it again', async () => {
+test('S0-55: calls to an unreachable server are refused at once until a probe reaches the server', async () => {
   let away = true;
   let contacts = 0;
   const reach = (): void => {

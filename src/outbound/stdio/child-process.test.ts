@@ -168,7 +168,7 @@ describe('Child: messages', () => {
 });
 
 describe('Child: environment', () => {
-  it('S1: inherits only the listed variables, and gets its own', async () => {
+  it('S1: inherits only the listed variables, and gets the configured ones', async () => {
     process.env['PARLEY_TEST_SECRET'] = 'secret';
     process.env['HTTPS_PROXY'] = 'http://user:pass@proxy';
     try {

@@ -2,7 +2,7 @@
 import { stripVTControlCharacters } from 'node:util';
 
 export interface Output {
-  /** The end of stderr. */
+  /** The last part of stderr. */
   readonly stderr: string;
   /** Lines on stdout that are not messages: programs that log to stdout have no other output. */
   readonly stdout: readonly string[];

@@ -73,7 +73,7 @@ describe('S-6: canonical cards', () => {
     expect(canonicalForms(CARD as JsonObject)).not.toContain(ofRead(CARD));
   });
 
-  it('the SDK, which reads only the 1.0 half of a hybrid card, computes one of its payloads', () => {
+  it('the SDK reads only the 1.0 half of a hybrid card, and computes one of the accepted payloads', () => {
     for (const card of [hybridCard(CARD), hybridCard(EMPTY)]) expect(cardPayloads(card)).toContain(ofWire(card));
   });
 

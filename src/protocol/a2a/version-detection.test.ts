@@ -39,7 +39,7 @@ describe('JSON-RPC methods', () => {
     ['tasks/pushNotificationConfig/set', undefined, 'CreateTaskPushNotificationConfig', '0.3', true],
     ['tasks/pushNotification/get', undefined, 'GetTaskPushNotificationConfig', '0.1', true],
     ['agent/getAuthenticatedExtendedCard', undefined, 'GetExtendedAgentCard', '0.3', true],
-  ] as const)('C-24: %s named %s', (method, named, operation, dialect, certain) => {
+  ] as const)('C-24: the method %s with the version %s', (method, named, operation, dialect, certain) => {
     expect(rpcDialect(method, named)).toEqual({ operation, dialect, certain });
   });
 
@@ -66,7 +66,7 @@ describe('REST', () => {
     [true, undefined, { config: { pushNotificationConfig: { url: 'u' } } }, '0.3-proto'],
     [true, undefined, { name: 'tasks/t', pushNotificationConfig: { url: 'u' } }, '0.3-proto'],
     [true, undefined, { taskId: 't', pushNotificationConfig: { url: 'u' } }, '0.3'],
-  ] as const)('/v1 %s, named %s, %j: %s', (v1, named, body, id) => {
+  ] as const)('prefix /v1: %s, version %s, body %j: dialect %s', (v1, named, body, id) => {
     expect(restDialect(v1, named, body && JSON.parse(JSON.stringify(body)))).toBe(id);
   });
 });

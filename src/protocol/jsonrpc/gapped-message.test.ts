@@ -72,7 +72,7 @@ describe('a message in parts, cut at any offsets', () => {
     );
   });
 
-  test('mentions the same words as the whole message', () => {
+  test('contains the same words as the whole message', () => {
     fc.assert(
       fc.property(results, cuts, (result, at) => {
         const text = JSON.stringify({ jsonrpc: '2.0', id: 1, result });

@@ -15,7 +15,10 @@ const LIST_CAPABILITY = {
   resourcesListChanged: 'resources',
 } as const;
 
-/** Subscriptions of resources that are requested at the same time: other watches wait for all of them. */
+/**
+ * Maximum number of resource subscriptions that are requested at the same time. Other watches wait until all of them
+ * are answered.
+ */
 const AT_ONCE = 16;
 
 /** Delivers the change notifications of a legacy session to its listeners, and counts resource subscriptions. */
