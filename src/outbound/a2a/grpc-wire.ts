@@ -20,7 +20,10 @@ import type { Wire, WireOptions } from './wire.js';
 
 const asIs = (bytes: Buffer): Buffer => bytes;
 
-/** Maximum number of connections to one agent, one per credential. The least recently used one is closed. */
+/**
+ * Maximum number of connections to one agent. Each credential has its own connection. The least recently used
+ * connection is closed.
+ */
 const MAX_CLIENTS = 64;
 
 /** The HTTP statuses of gRPC statuses, for errors without details. */

@@ -74,7 +74,7 @@ export class StreamSink implements EventSink {
     this.queue.fail(error);
   }
 
-  /** Resolves with the events when the first one has arrived. */
+  /** Resolves with the events when the first event has arrived. */
   async events(): Promise<EventQueue<Passed<StreamResponse>>> {
     if (!(await this.queue.started())) throw invalidReply(this.context, 'ended its stream before the first event');
     return this.queue;

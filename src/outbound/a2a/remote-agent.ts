@@ -24,7 +24,10 @@ import { type Candidate, type Choice, candidates, guesses } from './interfaces.j
 import { isConnectionLost, isVersionMismatch, mayTryNextInterface, refusedStatus } from './retry-rules.js';
 import type { Wire } from './wire.js';
 
-/** After this time no other interface is tried: a caller learns within 15 s that an agent cannot be reached. */
+/**
+ * Milliseconds after which no other interface is tried, so that a caller learns within 15 s that an agent cannot be
+ * reached.
+ */
 const PATIENCE = 8_000;
 
 export interface RemoteAgentOptions {

@@ -43,7 +43,7 @@ test('an error names its class and its place, never its message', async () => {
   await expect(evaluator.evaluate(call({ secret: 'hush' }))).rejects.toThrow(
     /^RangeError at evaluator-\d+\.mjs:2:\d+$/,
   );
-  // The thread goes on.
+  // The same thread serves the next call.
   await expect(evaluator.evaluate(call({ secret: 'hush' }))).rejects.toThrow(/^RangeError/);
 });
 

@@ -10,7 +10,7 @@ import { threadProgram } from '../../core/thread-program.js';
 import type { FromModule, ModuleThreadData, ToModule } from './module-messages.js';
 
 export interface ModuleEvaluatorOptions {
-  /** The module of the configuration, or one that ships with the gateway. It exports a function `evaluate`. */
+  /** The configured module, or a module that ships with the gateway. The module exports a function `evaluate`. */
   readonly module: URL;
   /** Milliseconds for one evaluation. A thread that takes longer is ended. */
   readonly timeout: number;

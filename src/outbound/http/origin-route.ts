@@ -21,7 +21,7 @@ export interface Route {
  */
 const KEEP_ALIVE = 4_000;
 const KEEP_ALIVE_MAX = 600_000;
-/** Maximum size of a reply's head, so that a server cannot send one without end. */
+/** Maximum size of a reply's head, so that a head without end cannot fill the memory. */
 const HEAD_LIMIT = 32 * 1024;
 
 function poolOf(origin: string, connect: buildConnector.connector): Pool {

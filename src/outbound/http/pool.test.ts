@@ -90,7 +90,7 @@ describe('kept connections', () => {
     ['chunks', 'HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n1;x\r\nh\r\n1\r\ni\r\n0\r\na: b\r\n\r\n'],
     ['interim replies', `HTTP/1.1 103 Early\r\n\r\nHTTP/1.1 103 Early\r\n\r\n${OK}`],
     ['HTTP/1.0', 'HTTP/1.0 200 OK\r\nconnection: keep-alive\r\ncontent-length: 2\r\n\r\nhi'],
-  ])('carry one reply after the other, byte by byte, with %s', async (_, reply) => {
+  ])('deliver one reply after the other, sent byte by byte with %s', async (_, reply) => {
     const { url, sockets } = await raw((socket) => void byByte(socket, reply));
     const http = client();
     for (let i = 0; i < 3; i++) {

@@ -39,7 +39,7 @@ export class Exchange implements Abortable, Carried, Encoded {
   private path = '';
   /** The path in the request, which a remembered redirect may change. */
   private asked = '';
-  /** Whether a redirect was followed. At most one is. */
+  /** Whether a redirect was followed. The exchange follows at most one redirect. */
   private followed = false;
 
   constructor(
@@ -96,7 +96,8 @@ export class Exchange implements Abortable, Carried, Encoded {
   unhold(): void {
     if (!this.held) return;
     this.held = false;
-    // In a microtask: undici must not read from this connection while it delivers data of another one.
+    // The reader gets the data in a microtask: undici must not read from this connection while it delivers data of
+    // another connection.
     queueMicrotask(() => this.deliver());
   }
 

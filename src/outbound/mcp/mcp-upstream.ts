@@ -120,7 +120,7 @@ export class McpUpstream implements Upstream {
       try {
         if ((await this.options.link.credentialKey?.(caller)) === key) return caller;
       } catch {
-        // This caller has no credential at the moment. The next caller may have one.
+        // This caller has no credential at the moment. The next caller may have a credential.
       }
     }
     throw withoutCredential(this, undefined);

@@ -220,7 +220,7 @@ class Exchange implements PostEvents {
         );
       if (this.streamed) this.grace = new ReplyEndTimer(this.wire!);
     } else {
-      // A modern server must not send requests (HM-06). The protocol has no way to answer one.
+      // A modern server must not send requests (HM-06). The protocol has no way to answer a request of a server.
       this.unwanted();
     }
   }

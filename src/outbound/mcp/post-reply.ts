@@ -39,7 +39,7 @@ export class PostReply implements HttpReply {
   private status = 0;
   private headers: HttpHeaders = [];
   private sse: SseReader | undefined;
-  /** The first chunk of a body. Most bodies have only one. */
+  /** The first chunk of a body. Most bodies have only one chunk. */
   private first: Buffer | undefined;
   private parts: GappedReader | undefined;
   /** The start of the body of an error response. */

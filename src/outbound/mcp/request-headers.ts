@@ -20,7 +20,9 @@ export function modernHeaders(revision: Revision, method: string, params: RawObj
   return headers;
 }
 
-/** A call to a modern server: also with its trace, and with the arguments that the tool asks for in headers. */
+/**
+ * A call to a modern server. The headers also contain its trace, and the arguments that the tool expects in headers.
+ */
 export function modernCallHeaders(
   revision: Revision,
   { method, params, trace, mirrored }: Pick<UpstreamCall, 'method' | 'params' | 'trace' | 'mirrored'>,

@@ -10,7 +10,7 @@ export const MOST_DOCUMENT = 16 * 1024 * 1024;
 const MOST_YAML = 1024 * 1024;
 /** Maximum nesting depth of lists and maps. The YAML parser is slow for deep nesting. */
 const DEEPEST = 500;
-/** Maximum number of references in a row, each of which leads to the next one. */
+/** Maximum length of a chain of references, each of which leads to the next. */
 const MOST_HOPS = 20;
 /**
  * Maximum number of characters of a reference. A document may repeat a reference any number of times, and each
@@ -129,7 +129,7 @@ const CLOSING = [0x5d, 0x7d] as const;
 /** The known weights of objects and lists. Any number of operations may refer to the same large object. */
 const weights = new WeakMap<object, number>();
 
-/** The approximate length of a value as JSON; infinite for one with too many levels. */
+/** The approximate length of a value as JSON. Infinite for a value with too many levels. */
 export function weightOf(value: JsonValue | undefined, depth = 0): number {
   if (typeof value === 'string') return value.length + 2;
   if (typeof value !== 'object' || value === null) return 5;

@@ -42,7 +42,7 @@ interface Api {
 const LIST_TTL = 60_000;
 /** Milliseconds between two attempts to read a document for the first time. */
 const PAUSE = 2_000;
-/** Operations that are left out and named in the log. */
+/** Maximum number of left-out operations that are named in the log. */
 const MOST_LOGGED = 20;
 
 export class OpenApiUpstream implements Upstream {

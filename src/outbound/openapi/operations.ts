@@ -107,7 +107,7 @@ export function operationsOf(document: JsonObject): Operations {
       const full = size >= MOST_SCHEMAS || characters >= MOST_CHARACTERS;
       if (full || Math.max(operations.length, skipped.length) >= MOST_OPERATIONS) {
         const most = `at most ${MOST_OPERATIONS} operations and ${MOST_SCHEMAS} schemas with ${MOST_CHARACTERS} characters`;
-        skipped.push(`${shown} and others: a server has ${most}`);
+        skipped.push(`${shown} and others: a document may have ${most}`);
         return { server, operations, skipped };
       }
       const schemas = new SchemaConverter(document);

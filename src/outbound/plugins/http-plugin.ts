@@ -22,7 +22,7 @@ export interface HttpPluginOptions {
   readonly now: () => number;
 }
 
-/** Largest answer, in bytes. */
+/** Maximum size of an answer, in bytes. */
 const MOST_ANSWER = 32 * 1024 * 1024;
 
 /** The receiver could not be asked, or answered with an error. The message contains nothing of the request. */

@@ -3,7 +3,7 @@ import type { Log } from '../../telemetry/log.js';
 import { LastOutputLines } from './last-output-lines.js';
 import type { Clock } from './supervisor-types.js';
 
-/** Output lines of a server that are logged per second, at level debug. */
+/** Maximum number of output lines of a server that are logged per second, at level debug. */
 const MAX_LOGGED = 200;
 
 export interface ChildOutputOptions {

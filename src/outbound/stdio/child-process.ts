@@ -138,7 +138,7 @@ export class Child {
     });
     this.#reported = this.#readUntilExit();
     child.on('error', (error) =>
-      this.#log?.warn({ server: this.#server, pid, error: error.message }, 'child process error'),
+      this.#log?.warn({ server: this.#server, pid, error: error.message }, 'a child process reported an error'),
     );
     child.stdin?.on('error', () => {});
     child.stdin?.on('close', () => this.#disconnected('it closed its stdin'));

@@ -23,7 +23,7 @@ export class Tail {
     if (this.#ring === undefined) return '';
     if (!this.#full) return this.#ring.toString('utf8', 0, this.#at);
     const bytes = Buffer.concat([this.#ring.subarray(this.#at), this.#ring.subarray(0, this.#at)]);
-    // The cut may have split a character: start at the next one.
+    // The cut may have split a character, so the text starts at the next character.
     let start = 0;
     while (start < 4 && ((bytes[start] ?? 0) & 0xc0) === 0x80) start++;
     return bytes.toString('utf8', start);

@@ -32,7 +32,7 @@ export interface SupervisorOptions<S> {
   command: StdioCommand;
   open: Open<S>;
   child: Omit<ChildOptions, 'log' | 'output'>;
-  /** Maximum number of processes. If it is more than one, exclusive leases leave one process for shared use. */
+  /** Maximum number of processes. If there may be several, exclusive leases leave one process for shared use. */
   max?: number | undefined;
   /** Maximum number of exclusive leases, if it is lower than `max` allows. */
   maxExclusive?: number | undefined;
@@ -60,7 +60,7 @@ export interface Lease<S> {
   readonly child: Child;
   /** Returns the child, which keeps running. Further calls do nothing. */
   release(): void;
-  /** Returns the child as unusable: the child is stopped, and the next lease gets another one. */
+  /** Returns the child as unusable. The child is stopped, and the next lease gets another child. */
   discard(): void;
 }
 

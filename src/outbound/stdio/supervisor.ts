@@ -191,7 +191,10 @@ export class Supervisor<S> {
     await Promise.all([...this.#children].map((child) => child.stop()));
   }
 
-  /** Leases available children to the waiters in order and starts missing ones. All such decisions are made here. */
+  /**
+   * Leases available children to the waiters in order, and starts missing children. All decisions about leases are made
+   * here.
+   */
   #serve(): void {
     if (this.#closed) return;
     const waiting: Waiter<S>[] = [];
@@ -204,7 +207,8 @@ export class Supervisor<S> {
         continue;
       }
       waiting.push(waiter);
-      // With a single child, later shared requests must not overtake an exclusive one: it would never get its turn.
+      // With a single child, later shared requests must not overtake an exclusive request: the exclusive request would
+      // never get its turn.
       if (this.#max === 1) behind = true;
       const need = missing.get(waiter.key) ?? { shared: false, exclusive: 0 };
       if (waiter.exclusive) need.exclusive++;
@@ -439,7 +443,10 @@ export class Supervisor<S> {
     return this.#failed && this.#clock.now() < this.#notBefore;
   }
 
-  /** Rejects the waiters of this key, unless a child of this key runs or starts: they may still get that one. */
+  /**
+   * Rejects the waiters of this key, unless a child of this key runs or starts. In that case they may still get that
+   * child.
+   */
   #refuse(key: string, error: unknown): void {
     if (this.#count((slot) => slot.key === key && slot.state !== 'ending') > 0) return;
     const refused = this.#waiters.filter((waiter) => waiter.key === key);

@@ -176,7 +176,8 @@ export class WebhookSender {
     }
     let answered: boolean | undefined;
     try {
-      // With a lease that ends during the delivery, another replica could send the next notification before this one.
+      // If the lease ended during the delivery, another replica could send the next notification before this
+      // notification.
       const late = performance.now() - claimedAt > outbox.leaseMs - this.limits.budgetMs;
       if (target && (late || this.stopped)) await outbox.release(delivery);
       else if (target) answered = await this.send(delivery, target);
@@ -278,7 +279,7 @@ export class WebhookSender {
     const became = await outbox.fail(delivery, { error, retryAfterMs: wait });
     log.warn({ notification: id, target, attempt, error, became }, 'could not deliver a notification');
     if (became !== 'lost') await pushes.attempted(value, false);
-    // No success in all attempts: the receiver no longer exists (S-53).
+    // No attempt has succeeded, so the receiver is treated as gone (S-53).
     if (became === 'dead') await pushes.disable(value);
   }
 }

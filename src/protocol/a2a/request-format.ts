@@ -127,7 +127,7 @@ function segment(id: unknown): string {
   throw new ProtocolError('task_not_found', 'Task not found', { outcome: 'not_executed' });
 }
 
-/** The tenant comes from the agent's card, so an unusable one is an error of the agent. */
+/** The tenant comes from the agent's card, so an unusable tenant is an error of the agent. */
 function tenantSegment(tenant: string): string {
   const text = segmentOf(tenant);
   if (text !== undefined) return text;

@@ -126,7 +126,10 @@ export function diff(before: Task | undefined, after: Task): StreamResponse[] {
   return events;
 }
 
-/** The chunk that turns the earlier artifact into the later one; undefined if the artifact did not merely grow. */
+/**
+ * The chunk that turns the earlier artifact into the later one. Undefined if the later artifact does not begin with the
+ * earlier one.
+ */
 function appended(old: Artifact, artifact: Artifact): Artifact | undefined {
   const { parts: oldParts, ...oldRest } = old;
   const { parts, ...rest } = artifact;

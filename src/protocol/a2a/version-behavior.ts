@@ -17,9 +17,9 @@ export interface VersionBehavior {
    * versions accept only a stream (S-43).
    */
   readonly refusesInStream: boolean;
-  /** The last event is marked as last. */
+  /** Whether the last event of a stream is marked as the last. */
   readonly marksLast: boolean;
-  /** Events of a stream have names (C-29). */
+  /** Whether the events of a stream have names (C-29). */
   readonly namesEvents: boolean;
 }
 

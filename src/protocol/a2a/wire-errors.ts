@@ -91,7 +91,7 @@ export interface WireError {
   data?: JsonValue;
 }
 
-/** The reason, the table row and the message of any error. An unexpected error becomes an internal one. */
+/** The reason, the table row and the message of any error. An unexpected error gets the reason `internal`. */
 function summaryOf(error: unknown): { reason: Reason | undefined; row: ErrorRow; message: string } {
   if (error instanceof ProtocolError) return { reason: error.reason, row: error.row, message: error.message };
   if (error instanceof UpstreamRpcError) {

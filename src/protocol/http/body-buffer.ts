@@ -1,4 +1,4 @@
-/** Smaller parts are copied into shared blocks of this size. */
+/** The size of a shared block, in bytes. Parts smaller than a block are copied into blocks. */
 const BLOCK = 4 * 1024;
 
 /**

@@ -1,6 +1,9 @@
 import type { Cancellation } from '../../../core/caller.js';
 
-/** How long a repeated call waits for its elicitations. After that the call is sent, and the server decides. */
+/**
+ * Milliseconds that a repeated call waits for its elicitations. After this time the call is sent, and the server
+ * decides.
+ */
 const PATIENCE = 20_000;
 const REMEMBERED = 1_000;
 /** Maximum number of characters of an id that is remembered. A server may send very long ids that nobody waits for. */

@@ -123,7 +123,7 @@ export class HttpChannel implements Channel {
     const reply = new Reply(this, ticket, taken);
     const target = inLane(this.target, credential.key);
     reply.wire = post(this.context.http, target, this.posting.headers, message, reply, this.context.limits);
-    // A request needs no timer here, because its call has one.
+    // A request needs no timer here, because its call has a timer.
     if (!ticket) reply.expireIn(this.context.timeouts.call);
     this.inFlight.set(reply, ticket);
   }
@@ -297,7 +297,8 @@ export class HttpChannel implements Channel {
         refused: (status) => {
           answered?.();
           if (status === 404 && this.sessionId !== undefined) this.events.expired(undefined);
-          // On 405 the server offers no such stream (HL-07). The refusal may also concern the event id: try without it.
+          // On 405 the server offers no stream for messages outside of requests (HL-07). If the request had an event
+          // id, the server may have refused only the id, so the next attempt has none.
           else if (lastEventId !== undefined) this.later(wait, () => this.listenFrom(undefined, attempt + 1));
           else if (status >= 500) this.later(wait, () => this.listenFrom(undefined, attempt + 1));
         },

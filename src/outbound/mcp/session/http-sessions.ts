@@ -231,8 +231,8 @@ export class HttpSessions implements Peer {
   private openFor(holder: CredentialHolder): Promise<LegacySession> {
     const { caller } = holder;
     const { ask, tell } = caller;
-    // A client with its own session gets the server's messages outside of its calls. For other clients, questions and
-    // completions of elicitations arrive there.
+    // A session receives messages outside of its calls if its client has a session of its own, or can answer questions:
+    // questions and completions of elicitations may arrive outside of calls.
     const listen = tell !== undefined || isInteractive(caller.capabilities);
     const events: SessionEvents = {
       ...QUIET,
@@ -329,7 +329,7 @@ export class HttpSessions implements Peer {
     open: () => Promise<LegacySession>,
   ): Promise<LegacySession> {
     const session = await opening.catch((error: unknown) => {
-      // The opening caller has lost its credential. This caller may still have one.
+      // The opening caller has lost its credential. This caller may still have a credential.
       if (error instanceof CredentialError) return undefined;
       throw error;
     });

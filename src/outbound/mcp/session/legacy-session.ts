@@ -407,7 +407,10 @@ export class LegacySession implements PendingHost, ChannelEvents {
     return false;
   }
 
-  /** Passes a log message to its call. One outside of all calls goes to the client that has this session to itself. */
+  /**
+   * Passes a log message to its call. If the message belongs to no call, it goes to the client that has this session to
+   * itself.
+   */
   private logged(notification: Notification, ticket: Ticket | undefined): boolean {
     const call = this.attribute(ticket);
     if (call) return call.log(notification);

@@ -202,7 +202,7 @@ export class PendingCall implements Ticket, ParkedCall {
     return failed(
       new ProtocolError(
         'overloaded',
-        `Server "${name}" answered while its question was open, and the gateway keeps too many such answers`,
+        `Server "${name}" answered while its question was open; its answer was dropped, because the gateway already keeps too many answers`,
         { outcome: 'unknown', data: { server: name } },
       ),
     );

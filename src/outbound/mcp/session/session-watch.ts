@@ -118,7 +118,7 @@ export class SessionWatch implements SessionEvents {
     if (this.release(uri) && !session.ended) session.own('resources/unsubscribe', { uri }).catch(() => {});
   }
 
-  /** Counts down the subscriptions of a resource. True after the last one. */
+  /** Counts down the subscriptions of a resource. Returns true after the last subscription. */
   private release(uri: string): boolean {
     const count = (this.subscribed.get(uri) ?? 0) - 1;
     if (count > 0) this.subscribed.set(uri, count);

@@ -15,7 +15,7 @@ import type { Channel, ChannelEvents, Ticket } from './channel.js';
 import { SessionCallers } from './session-callers.js';
 
 const ACCEPT_PATIENCE = 1_000;
-/** How long a channel that closes waits until the server has taken replies and notifications. */
+/** Milliseconds that a closing channel waits until the server has taken replies and notifications. */
 const CLOSE_PATIENCE = 5_000;
 
 /** HTTP+SSE: one stream for all messages of the server, and one POST for each message to it. */
@@ -89,7 +89,10 @@ export class SseChannel implements Channel {
     });
   }
 
-  /** SSE-02: the server announces the endpoint. One on another origin would make the gateway send requests there. */
+  /**
+   * SSE-02: the server announces the endpoint. An endpoint on another origin is refused, because a server could make
+   * the gateway send requests to any origin.
+   */
   private sameOrigin(announced: string): HttpTarget | undefined {
     try {
       const url = new URL(announced, this.url);

@@ -101,7 +101,7 @@ function projectList(
   return Array.isArray(items) ? { [member]: JSON.stringify(items.map(project)) } : {};
 }
 
-/** The `resultType` of a result; a result without one is complete (BASE-12). */
+/** The `resultType` of a result. A result without this member is complete (BASE-12). */
 export function resultType(result: RawObject): string {
   if (result.is('resultType', '"complete"')) return 'complete';
   const type = result.get('resultType');

@@ -8,7 +8,7 @@ import { schemeNames, writeOldRequirements, writeOldSchemes } from './security.j
 
 export type CardStyle = '0.3' | '0.2' | '0.1';
 
-/** The protocol version that a card of each style names, if its cards name one. */
+/** The protocol version that a card of each style names. Absent for styles whose cards name no version. */
 const PROTOCOL_VERSIONS: { readonly [S in CardStyle]?: string } = { '0.3': '0.3.0', '0.2': '0.2.6' };
 
 /**
