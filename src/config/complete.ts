@@ -1,6 +1,6 @@
 /**
- * Completes a configuration whose keys were read one by one: checks the rules over several keys, and sets the values that
- * depend on other keys or files.
+ * Completes a configuration whose keys were read one by one: checks the rules over several keys, and sets the values
+ * that depend on other keys or files.
  */
 import { authRules } from './auth-rules.js';
 import { builtinAuthRules } from './builtin-auth-rules.js';

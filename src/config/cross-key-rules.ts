@@ -18,7 +18,9 @@ type WrittenServer = WrittenConfig['servers'][string];
 type WrittenAgent = WrittenConfig['agents'][string];
 type CallerToken = WrittenConfig['auth']['tokens'][number];
 
-/** The paths of the gateway itself below /a2a, which no agent can have as a name. A test compares them with the routes. */
+/**
+ * The paths of the gateway itself below /a2a, which no agent can have as a name. A test compares them with the routes.
+ */
 export const RESERVED_AGENTS: ReadonlySet<string> = new Set([
   ...['agent', 'agents', 'extendedagentcard', 'message', 'push', 'rpc', 'tasks', 'v1'],
 ]);
@@ -27,8 +29,8 @@ export const RESERVED_AGENTS: ReadonlySet<string> = new Set([
 export type ConfigWithTimeouts = Omit<WrittenConfig, 'timeouts'> & Pick<Config, 'timeouts'>;
 
 /**
- * Rules over several keys. They also run if a key could not be read, so that all problems are reported at once; required
- * keys may be missing in that case.
+ * Rules over several keys. They also run if a key could not be read, so that all problems are reported at once;
+ * required keys may be missing in that case.
  */
 export class CrossKeyRules {
   readonly #problems: Problems;

@@ -1,8 +1,8 @@
 /**
  * Protects against server-side request forgery. The URLs of webhooks, of the interfaces of a card and of `jku` come
- * from a caller or an agent, those of OAuth metadata from a server. Each URL is checked when it is received, without DNS, and again by the addresses that are
- * dialled, so a name that resolves differently later (DNS rebinding) has no effect. Configured servers and agents are
- * not checked: an operator may use a private address.
+ * from a caller or an agent, those of OAuth metadata from a server. Each URL is checked when it is received, without
+ * DNS, and again by the addresses that are dialled, so a name that resolves differently later (DNS rebinding) has no
+ * effect. Configured servers and agents are not checked: an operator may use a private address.
  */
 import { type LookupAddress, type LookupOptions, lookup as systemLookup } from 'node:dns';
 import { BlockList, isIP, isIPv4 } from 'node:net';

@@ -33,7 +33,10 @@ export function tryJson(body: Buffer): JsonValue | undefined {
   }
 }
 
-/** Converts a status other than 2xx to an error: the agent's own error, or one for the status. */
+/**
+ * Converts a status other than 2xx to an error: the error of the agent, or an error that the gateway derives from the
+ * status.
+ */
 export function refusal(agent: AgentRef, dialect: Dialect, reply: WholeReply): Error {
   const { status, headers } = reply;
   const body = tryJson(reply.body);

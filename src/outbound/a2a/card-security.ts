@@ -1,4 +1,6 @@
-/** Compares the security schemes that an agent's card requires with the credentials that are configured for the agent. */
+/**
+ * Compares the security schemes that an agent's card requires with the credentials that are configured for the agent.
+ */
 import type { ApiKeyPlace, UpstreamAuth } from '../../identity/upstream-credentials.js';
 import { asksForLogin } from '../../identity/upstream-login/login-settings.js';
 import type { AgentCard } from '../../protocol/a2a/model.js';

@@ -141,7 +141,7 @@ class Running implements HttpReply, Abortable {
       }
       return;
     }
-    // Most replies have only one chunk and need no extension.
+    // The first chunk does not extend the time limit, because most replies have only one chunk.
     if (this.size > 0) this.deadline.extend();
     this.size += chunk.length;
     if (this.size > this.call.limit) this.stop(this.tooLarge());

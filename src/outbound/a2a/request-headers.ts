@@ -1,4 +1,6 @@
-/** The headers of requests to agents. The headers of `src/identity/upstream-credentials.ts` are part of each request. */
+/**
+ * The headers of requests to agents. The headers of `src/identity/upstream-credentials.ts` are part of each request.
+ */
 import type { Exchange } from '../../core/a2a/agent.js';
 import type { Credential } from '../../identity/upstream-credentials.js';
 import type { RequestFormat } from '../../protocol/a2a/request-format.js';

@@ -27,8 +27,8 @@ interface Waiting {
 }
 
 /**
- * An evaluator in a thread of this process. A module that blocks, crashes or fills its heap ends its thread; the next
- * call starts another.
+ * An evaluator in a thread of this process. A module that blocks, crashes or fills its heap ends its thread. The next
+ * call starts another thread.
  */
 export class ModuleEvaluator implements Evaluator {
   private thread: Worker | undefined;

@@ -259,7 +259,7 @@ function readHeaders(raw: Buffer[]): HttpHeaders {
     headers[i] = raw[i]!.toString('latin1').toLowerCase();
     const value = raw[i + 1]!;
     let end = value.length;
-    // undici removes blanks before a value, but not those after it.
+    // undici removes blanks before a header value, but not the blanks after it.
     while (end > 0 && (value[end - 1] === SPACE || value[end - 1] === TAB)) end--;
     headers[i + 1] = value.toString('latin1', 0, end);
   }

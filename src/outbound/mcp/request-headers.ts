@@ -1,6 +1,6 @@
 /**
- * The headers of HTTP requests to MCP servers. The headers of `src/identity/upstream-credentials.ts` (configured headers,
- * tokens, forwarded headers of the caller) are part of each request.
+ * The headers of HTTP requests to MCP servers. The headers of `src/identity/upstream-credentials.ts` (configured
+ * headers, tokens, forwarded headers of the caller) are part of each request.
  */
 import type { UpstreamCall } from '../../core/upstream.js';
 import type { Credential } from '../../identity/upstream-credentials.js';
@@ -46,7 +46,9 @@ function mirrorHeaders(revision: Revision, method: string, params: RawObject): s
   return headers;
 }
 
-/** Each request of a legacy session over Streamable HTTP. Id and revision are unknown before the server has answered. */
+/**
+ * Each request of a legacy session over Streamable HTTP. Id and revision are unknown before the server has answered.
+ */
 export function sessionHeaders(
   credential: Credential,
   sessionId: string | undefined,

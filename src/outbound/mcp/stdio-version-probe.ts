@@ -63,8 +63,8 @@ export async function probeVersion(start: Start, options: VersionProbeOptions): 
 }
 
 /**
- * Opens a session of a new process with the handshake. A modern server that refuses it names its versions, so it is
- * started again and gets modern requests.
+ * Opens a session of a new process with the handshake. A modern server that refuses the handshake names its versions.
+ * That server is started again and gets modern requests.
  */
 export async function handshakeFirst(start: Start, options: VersionProbeOptions): Promise<ModernStdio | LegacySession> {
   const { context, openLegacy } = options;

@@ -70,7 +70,7 @@ class UrlSource implements DocumentSource {
     const limits = { time: this.time, size: MOST_DOCUMENT };
     const reply = await bufferedRequest(this.http, this.url, { method: 'GET', headers }, limits).catch(
       (error: Error) => {
-        // Without addresses, which callers must not read (S25).
+        // The message contains no addresses, because callers must not read them (S25).
         throw new DocumentProblem(`cannot be fetched: ${connectionProblem(error)}`);
       },
     );

@@ -230,8 +230,8 @@ export class OpenApiUpstream implements Upstream {
   }
 
   /**
-   * The base URL: the setting, otherwise the first server of the document. A fetched document names only its own origin:
-   * otherwise its author could lead requests, with the credential of the gateway, to any address.
+   * The base URL: the setting, otherwise the first server of the document. A fetched document names only its own
+   * origin: otherwise its author could lead requests, with the credential of the gateway, to any address.
    */
   private baseOf(written = '/'): string {
     if (this.options.url !== undefined) return this.options.url;

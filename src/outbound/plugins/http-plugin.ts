@@ -1,4 +1,6 @@
-/** The hooks of a plugin over signed HTTP, for plugins in other languages and for code that must not run in the gateway. */
+/**
+ * The hooks of a plugin over signed HTTP, for plugins in other languages and for code that must not run in the gateway.
+ */
 import { randomUUID } from 'node:crypto';
 import { CircuitBreaker } from '../../core/circuit-breaker.js';
 import type { Hook, JsonObject, JsonValue, Plugin, PluginCall } from '../../plugins/api.js';

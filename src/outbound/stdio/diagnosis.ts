@@ -1,4 +1,7 @@
-/** Finds the relevant lines in the output of an ended program, the cause and an advice. Pure functions on text. */
+/**
+ * Finds in the output of an ended program: the relevant lines, the cause, and advice for the operator. Pure functions
+ * on text.
+ */
 import { stripVTControlCharacters } from 'node:util';
 
 export interface Output {

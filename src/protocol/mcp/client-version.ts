@@ -1,6 +1,6 @@
 /**
- * Decides which revision a client speaks. Each request is classified once, from its body; headers are only checked against
- * the body (mcp.md 5.3). A handshake negotiates the revision of its session.
+ * Decides which revision a client speaks. Each request is classified once, from its body; headers are only checked
+ * against the body (mcp.md 5.3). A handshake negotiates the revision of its session.
  */
 import { ProtocolError } from '../errors.js';
 import type { RpcNotification, RpcRequest } from '../jsonrpc/message.js';

@@ -155,7 +155,9 @@ export class LegacySession implements PendingHost, ChannelEvents {
     return this.pending.size;
   }
 
-  /** Waits a short time for the answers to cancelled calls. True when the server has answered all of them. */
+  /**
+   * Waits a short time for the answers to cancelled calls. Resolves with true if the server has answered all of them.
+   */
   async quiet(): Promise<boolean> {
     for (let waited = 0; this.unanswered.size > 0 && waited < CANCEL_GRACE; waited += 50) await sleep(50);
     return this.unanswered.size === 0;

@@ -182,7 +182,9 @@ export function writeTask(task: Task): JsonObject {
   };
 }
 
-/** A direct message as a task, since 0.1 has only tasks: a completed task whose status is the message. */
+/**
+ * A direct message as a task, because 0.1 has only tasks. The task is completed, and its status contains the message.
+ */
 export function taskOfMessage(message: Message, taskId: string | undefined): Task {
   const { contextId } = message;
   return {
