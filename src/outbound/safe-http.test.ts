@@ -119,9 +119,10 @@ describe('a fetch of a supplied URL', () => {
       if (request.url === '/long') response.end(Buffer.alloc(2_000));
       else response.write('never complete');
     });
-    const limited = safe().fetchWith({ limit: 1_000, timeout: 150 });
-    await expect(limited(`${url}/long`)).rejects.toThrow(/longer than 1000 bytes/);
-    await expect(limited(`${url}/slow`)).rejects.toMatchObject({ name: 'HttpError', code: 'ETIMEDOUT' });
+    const short = safe().fetchWith({ limit: 1_000 });
+    await expect(short(`${url}/long`)).rejects.toThrow(/longer than 1000 bytes/);
+    const quick = safe().fetchWith({ timeout: 150 });
+    await expect(quick(`${url}/slow`)).rejects.toMatchObject({ name: 'HttpError', code: 'ETIMEDOUT' });
     const stop = new AbortController();
     const slow = safe().fetch(`${url}/slow`, { signal: stop.signal });
     setTimeout(() => stop.abort(), 50);
