@@ -6,9 +6,9 @@ import { fileURLToPath } from 'node:url';
 import { importsOf, withoutComments, withoutStrings } from './source-text.mjs';
 
 /**
- * The layers that each layer may import. An entry is a layer, or a file or folder in one (`identity/token-strength`); with the
- * prefix `type` only its types may be imported. `builtins` and `packages` list the allowed modules of a pure layer;
- * without a list every module is allowed.
+ * The layers that each layer may import. An entry is a layer, or a file or folder in one (`identity/token-strength`);
+ * with the prefix `type` only its types may be imported. `builtins` and `packages` list the allowed modules of a pure
+ * layer; without a list every module is allowed.
  */
 const LAYERS = {
   protocol: { knows: [], builtins: ['node:buffer', 'node:crypto'], packages: [] },

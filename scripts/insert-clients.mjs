@@ -1,5 +1,5 @@
-// Inserts the client snippets of the info page into README.md (the first clients) and docs/clients.md (all of them). With
-// --check it only reports whether they are there. Run after `npm run build`.
+// Inserts the client snippets of the info page into README.md (the first clients) and docs/clients.md (all of them).
+// With --check it only reports whether they are there. Run after `npm run build`.
 //   node scripts/insert-clients.mjs [--check]
 import { readFileSync, writeFileSync } from 'node:fs';
 import { clientSnippets, snippetsMarkdown } from '../dist/inbound/mcp/client-snippets.js';

@@ -1,5 +1,5 @@
-// Inserts the tables of docs/era-matrix.md and docs/a2a-matrix.md into docs/compatibility.md, each between its marks. With
-// --check it only reports whether they are there.
+// Inserts the tables of docs/era-matrix.md and docs/a2a-matrix.md into docs/compatibility.md, each between its marks.
+// With --check it only reports whether they are there.
 //   node scripts/insert-matrix.mjs [--check]
 import { readFileSync, writeFileSync } from 'node:fs';
 

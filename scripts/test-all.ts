@@ -15,7 +15,7 @@ import { parseArgs } from 'node:util';
 
 const ROOT = fileURLToPath(new URL('..', import.meta.url));
 
-/** Each part and its npm command. */
+/** The parts of the run, each with its npm command. */
 const PARTS: Readonly<Record<string, readonly string[]>> = {
   'node-20': ['run', 'test:node', '--', '20'],
   'node-22': ['run', 'test:node', '--', '22'],

@@ -1,5 +1,5 @@
-// Writes the commit of the build to dist/commit.txt, which reports of `parley assess` name. Without a repository there is
-// no file.
+// Writes the commit of the build to dist/commit.txt, which reports of `parley assess` name. Without a repository there
+// is no file.
 import { execFileSync } from 'node:child_process';
 import { rmSync, writeFileSync } from 'node:fs';
 import { fileURLToPath } from 'node:url';

@@ -155,7 +155,10 @@ function localHints(): ChangeHints {
   };
 }
 
-/** Hints over the bus. They may be lost: a listener that misses one sees the change at its next poll. */
+/**
+ * Hints about changes, sent over the bus. A hint may be lost; a listener that misses a hint sees the change at its next
+ * poll.
+ */
 function busHints(bus: State['bus'], kind: string): ChangeHints {
   const topicOf = (key: TaskKey): string =>
     `a2a:${kind}:${createHash('sha256').update(nameOf(key)).digest('base64url').slice(0, 32)}`;

@@ -56,9 +56,9 @@ export interface A2aRuntimeOptions {
   readonly audit: AuditTrail;
   /** Stores choices among agents with equal skills. */
   readonly choices?: ChoiceLog | undefined;
-  /** Scores of evaluators, for these choices. */
+  /** Scores of evaluators, for choices among agents with equal skills. */
   readonly quality?: QualitySource | undefined;
-  /** Whether callers see the details of failures that operators see. */
+  /** Whether callers, and not only operators, see the details of failures. */
   readonly explains: boolean;
   /** The MCP side, for the protocol bridge: agents made of tools, and tools made of agents. */
   readonly mcp: Pick<McpRuntime, 'admission' | 'pipeline' | 'catalog' | 'gateway' | 'traced'>;
@@ -70,11 +70,19 @@ export interface A2aRuntimeOptions {
 
 /** Lifetime of the seal around the card signing key: longer than any installation, because the key is kept for good. */
 const KEY_LIFE = 10 * 365 * 24 * 60 * 60 * 1000;
-/** Limit on open streams over all callers: more than one machine can hold open. */
+/**
+ * Limit on the open streams of all callers together. It is more than one machine can hold open, so in practice only the
+ * limit of each caller applies.
+ */
 const MAX_STREAMS = 10_000;
-/** How long the message of a task that waited for a sign-in is not delivered a second time, in milliseconds. */
+/**
+ * Lease, in milliseconds, of the replica that delivers the message of a task after a sign-in. Other replicas do not
+ * deliver the message while the lease lasts.
+ */
 const SIGN_IN_CLAIM = 60_000;
-/** The running tasks of tool agents: their calls run on after their callers got an answer. */
+/**
+ * Limits on the running tasks of agents made of tools. Their calls continue after the callers have received an answer.
+ */
 const TOOL_TASKS = { perCaller: 1_000, inAll: 10_000, requests: REQUEST_BYTES } as const;
 
 export class A2aRuntime {
@@ -190,7 +198,9 @@ export class A2aRuntime {
     await this.agents.start();
   }
 
-  /** Called when the endpoints are open: agents can now push to them, and cards name their addresses. */
+  /**
+   * Called when the endpoints are open. From now on agents can push to these endpoints, and cards name their addresses.
+   */
   opened(listener: string, grpc: string | undefined): void {
     this.listener = listener;
     this.grpcListener = grpc;
@@ -213,7 +223,7 @@ export class A2aRuntime {
     // Fetch the card in the background. If the agent is unreachable, the next use fetches the card again.
     agent.facts().catch(() => {});
     this.withoutTools(name);
-    // An agent made of tools adds no tools: the catalog has them already.
+    // An agent made of tools adds no tools, because the catalog already contains these tools.
     if (settings.mcp && settings.url !== undefined) this.withTools(agent, settings);
     return before && (() => before.close());
   }
@@ -272,7 +282,7 @@ export class A2aRuntime {
     return new SignInAgent({ agent, records: this.records, claim: (task) => this.claimSignIn(task) });
   }
 
-  /** One replica delivers the message of a task that waited for a sign-in. */
+  /** Lets only one replica deliver the message of a task that waited for a sign-in. */
   private async claimSignIn(task: string): Promise<(() => Promise<void>) | undefined> {
     const { bus } = this.options.state;
     const [key, owner] = [`sign-in:${task}`, newId()];

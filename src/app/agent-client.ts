@@ -30,7 +30,7 @@ export interface SendOptions {
   readonly text: string;
   readonly taskId?: string | undefined;
   readonly contextId?: string | undefined;
-  /** Time until the agent has to be done, in milliseconds. */
+  /** Time limit for the whole task of the agent, in milliseconds. */
   readonly timeout: number;
   readonly changed?: (task: AgentTask) => void;
 }
@@ -70,7 +70,7 @@ export async function sendText({ post, text, taskId, contextId, timeout, changed
   return { task };
 }
 
-/** The texts of a reply: those of the artifacts, or of the last message. */
+/** The texts of a reply: the texts of its artifacts, or of its last message. */
 export function replyTexts(reply: AgentReply): string[] {
   const of = (parts: readonly Part[] = []): string[] =>
     parts.map(

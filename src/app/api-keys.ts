@@ -11,7 +11,7 @@ export interface NewApiKey {
   readonly servers: readonly string[];
   readonly tools: readonly string[];
   readonly tenant: string | undefined;
-  /** Such as `90d`, `2027-01-31` or `never`. */
+  /** The end of the key's life, such as `90d`, `2027-01-31` or `never`. */
   readonly expires: string;
 }
 
@@ -31,7 +31,7 @@ export const createApiKey = (config: Config, wanted: NewApiKey): Promise<Created
   return withCommandStorage(config, (storage) => createApiKeyIn(storage, config, wanted));
 };
 
-/** The same in the storage of a running gateway. */
+/** Creates an API key in a storage that is already open, such as the storage of a running gateway. */
 export async function createApiKeyIn(
   { state, audit, by }: CommandStorage,
   config: Config,
@@ -40,9 +40,10 @@ export async function createApiKeyIn(
   const expiresAt = expiryOf(wanted.expires, wallMs());
   checkScope(config, wanted);
   const { name, roles, servers, tools, tenant } = wanted;
-  // A caller of the same name in another tenant is another caller.
+  // A caller of the same name in another tenant is a different caller.
   const others = (await state.apiKeys.list(name)).filter((other) => isActive(other) && other.tenant === tenant);
-  // Keys of one name are one caller with one state, so a narrower key must not reach the results of a wider one.
+  // All keys of one name belong to one caller, and share its sessions and tasks. If their scopes differed, a key with a
+  // narrow scope could read results that a key with a wider scope produced.
   const different = others.find((other) => scopeText(other) !== scopeText(wanted));
   if (different) {
     throw new ApiKeyProblem(
@@ -64,7 +65,7 @@ export async function createApiKeyIn(
   return { ...created, key };
 }
 
-/** The keys, newest first; with `name`, those of one caller. */
+/** The keys, newest first; with `name`, only the keys of this caller. */
 export const listApiKeys = (config: Config, name?: string): Promise<ApiKey[]> =>
   withCommandStorage(config, ({ state }) => state.apiKeys.list(name));
 

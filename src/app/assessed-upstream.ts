@@ -9,7 +9,7 @@ export type UpstreamSettings = Config['servers'][string] | Config['agents'][stri
 
 const CONNECT_TIMEOUT = 5_000;
 
-/** The headers that are the same for all callers: the configured ones, and an API key or a password. */
+/** The headers that are the same for all callers: the configured headers, and an API key or a password. */
 export async function fixedHeaders({ url, headers, auth }: UpstreamSettings): Promise<[string, string][]> {
   const sources = new CredentialsBySource([basicSource, apiKeySource]);
   const target = { kind: 'server', name: '', url: url ?? '', configured: configuredCredential(headers), auth } as const;

@@ -17,7 +17,10 @@ export interface AuditFilter {
 }
 
 export interface AuditReader {
-  /** The matching records in the order of their times, over all replicas. Memory does not grow with their number. */
+  /**
+   * The matching records of all replicas in the order of their times. The memory in use does not depend on the number
+   * of records.
+   */
   read(range: AuditRange, filter: AuditFilter): AsyncGenerator<StoredAuditRecord>;
   verify(expected?: readonly SignedPlace[]): Promise<Verification>;
   close(): Promise<void>;

@@ -49,7 +49,7 @@ test('a failed change is recorded with its reason and not its message', async ()
   expect(await stored()).toEqual([{ kind: 'change', ...record, outcome: 'error', reason: 'RangeError' }]);
 });
 
-test('facts that only the result of a change shows are recorded, and an unchanged thing is not', async () => {
+test('records facts that are known only after a change, and records nothing if nothing changed', async () => {
   const trail = auditTrailOf(configOf(), state, SILENT);
   const given = { ...record, details: { name: 'ci' } };
   await trail.change(
@@ -67,7 +67,7 @@ test('facts that only the result of a change shows are recorded, and an unchange
   ]);
 });
 
-test('closed: the intent of a change is stored before the change', async () => {
+test('audit.onFailure closed: the intent of a change is stored before the change', async () => {
   const trail = auditTrailOf(configOf({ onFailure: 'closed' }), state, SILENT);
   let before: unknown[] = [];
   await trail.change(record, async () => {
@@ -77,7 +77,7 @@ test('closed: the intent of a change is stored before the change', async () => {
   expect(await stored()).toHaveLength(2);
 });
 
-test('closed: a change does not happen if its intent cannot be stored', async () => {
+test('audit.onFailure closed: a change does not happen if its intent cannot be stored', async () => {
   let happened = false;
   const work = (): void => {
     happened = true;
@@ -86,11 +86,11 @@ test('closed: a change does not happen if its intent cannot be stored', async ()
   expect(happened).toBe(false);
 });
 
-test('open: a change happens although its record cannot be stored', async () => {
+test('audit.onFailure open: a change happens although its record cannot be stored', async () => {
   expect(await away('open').change(record, () => 'done')).toBe('done');
 });
 
-test('open: records beyond the spool are counted and logged, and no call fails', () => {
+test('audit.onFailure open: records beyond the spool are counted and logged, and no call fails', () => {
   const lines: object[] = [];
   const trail = away('open', lines);
   for (let i = 0; i < 5; i++) trail.record({ kind: 'event', event: 'pin.changed' });
@@ -99,7 +99,7 @@ test('open: records beyond the spool are counted and logged, and no call fails',
   expect(trail.before({ kind: 'event', event: 'pin.changed' })).toBeUndefined();
 });
 
-test('switched off: changes happen without records', async () => {
+test('with the audit trail switched off, changes happen without records', async () => {
   const trail = auditTrailOf(configOf({ enabled: false }), state, SILENT);
   expect(await trail.change(record, () => 'done')).toBe('done');
   trail.record({ kind: 'event', event: 'pin.changed' });

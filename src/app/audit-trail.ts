@@ -45,7 +45,7 @@ export function callAuditOf(
       let excluded = known.get(method);
       if (excluded === undefined) {
         excluded = patterns.some((pattern) => pattern.test(method));
-        // Clients choose the names of methods.
+        // Clients choose the names of methods, so the number of remembered names is limited.
         if (known.size < MOST_METHODS) known.set(method, excluded);
       }
       return excluded;
@@ -57,13 +57,17 @@ const MOST_METHODS = 200;
 
 /** 128 bits: no two arguments collide by chance. */
 const HASH_DIGITS = 32;
-/** Arguments up to this size are copied behind the key; beyond it a copy costs more than the objects of `createHash`. */
+/**
+ * Arguments up to this size, in bytes, are copied into one buffer after the key and hashed in one call. For larger
+ * arguments the copy costs more than a hash object, which takes key and arguments one after the other.
+ */
 const COPIED_BYTES = 16_384;
 
 /**
- * A keyed hash: without the key, nobody can confirm a guess of the arguments. It is one half of the SHA-256 of a secret
- * prefix and the text; the half does not contain the state that an attacker needs to extend the text. It takes less
- * than half of the time of an HMAC, and every call has one.
+ * A keyed hash of arguments: without the key, nobody can confirm a guess of the arguments. The hash is the first half
+ * of the SHA-256 of a secret prefix and the text. An attacker cannot compute the hash of an extended text, because this
+ * needs all of the SHA-256. This hash takes less than half of the time of an HMAC, which matters because the gateway
+ * hashes the arguments of every call.
  */
 function argumentHash(keyring: Keyring): (text: Buffer | string) => string {
   let from: Buffer | undefined;
@@ -99,7 +103,7 @@ class StoredAuditTrail implements AuditTrail {
     private readonly audit: Audit,
     readonly closed: boolean,
     log: Log,
-    /** Gets every record. Never throws. */
+    /** Receives every record. Must not throw. */
     private readonly observe?: (record: AuditRecord) => void,
   ) {
     this.losses = new ThrottledLog(log);
@@ -146,7 +150,7 @@ class StoredAuditTrail implements AuditTrail {
       await this.stored({ ...record, outcome: 'error', reason });
       throw error;
     }
-    // With `closed` the intent exists already, so its end is recorded too.
+    // With `closed` the intent is already stored, so its outcome must be recorded too.
     const facts = found(result) ?? (this.closed ? { reason: 'unchanged' } : undefined);
     if (facts !== undefined) {
       const details = { ...given.details, ...facts.details };

@@ -100,7 +100,7 @@ test('S24: keys, users, pins, secrets and sign-ins: one record per change, with 
   for (const secret of secrets) expect(JSON.stringify(records)).not.toContain(secret);
 });
 
-test('S24: closed: the intent of every change is stored before it, and every intent has an end', async () => {
+test('S24: audit.onFailure closed: the intent of every change is stored before the change, and every intent gets an outcome', async () => {
   const config = configOf({ onFailure: 'closed' });
   await changeAll(config);
   const records = await recordsOf(config);
@@ -112,7 +112,7 @@ test('S24: closed: the intent of every change is stored before it, and every int
   }
 });
 
-test('S24: closed: nothing changes if the trail cannot take the record', async () => {
+test('S24: audit.onFailure closed: nothing changes if the trail cannot store the record', async () => {
   const refused: AuditTrail = {
     ...NO_AUDIT,
     closed: true,
@@ -137,7 +137,7 @@ test('S24: closed: nothing changes if the trail cannot take the record', async (
   }
 });
 
-test('switched off: commands change without records', async () => {
+test('with the audit trail switched off, commands make their changes without records', async () => {
   const config = configOf({ enabled: false });
   await changeAll(config);
   expect(await recordsOf(config)).toEqual([]);

@@ -88,7 +88,10 @@ export class Authentication {
     ];
   }
 
-  /** Adds the challenges, the mapped roles and the limits of failures; without authenticators the gateway is open. */
+  /**
+   * Adds the challenges, the mapped roles and the limits on failed attempts. Without authenticators, the gateway serves
+   * every caller.
+   */
   private composed(authenticators: readonly Authenticator[]): Authenticator {
     if (authenticators.length === 0) return OPEN;
     const { roles } = this.options.config.auth;
@@ -121,10 +124,10 @@ export class Authentication {
     return fetchJson(this.client, url);
   }
 
-  /** The metadata of the issuer, for clients of the first revision with OAuth, which look for it at the gateway. */
+  /** The metadata of the issuer. Clients of the first revision with OAuth look for this document at the gateway. */
   get authorizationServer(): (() => Promise<object>) | undefined {
     const issuer = this.options.config.auth.jwt[0]?.issuer;
-    // The built-in server has the path for itself.
+    // The built-in authorization server serves this path itself.
     if (issuer === undefined || this.options.builtin) return undefined;
     return () => {
       const now = performance.now();
@@ -139,7 +142,9 @@ export class Authentication {
     };
   }
 
-  /** The error for requests without a credential that need one; undefined if every request needs one (C-14). */
+  /**
+   * The error for a request that needs a credential and has none. Undefined if every request needs a credential (C-14).
+   */
   get anonymous(): ((request: AuthenticationRequest) => ProtocolError) | undefined {
     if (!this.options.config.auth.publicDiscovery || !this.authenticator.enabled) return undefined;
     return (request) => {
@@ -169,7 +174,7 @@ export class Authentication {
     this.listener = listener;
   }
 
-  /** The URLs by which clients reach the gateway. Only names that the check of `Host` accepts are among them. */
+  /** The URLs by which clients reach the gateway. They contain only host names that the check of `Host` accepts. */
   private bases(): readonly string[] {
     const { publicUrl } = this.options.config;
     if (publicUrl !== undefined) return [publicUrl.replace(/\/+$/, '')];

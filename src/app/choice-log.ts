@@ -11,11 +11,13 @@ import { withCommandStorage } from './command-storage.js';
 /** The stored sample of each pool. */
 const SAMPLE = { burst: 200, second: 20 };
 const MOST_POOLS = 1_000;
-/** Choices that wait for the database; later ones are dropped. */
+/** Limit on the choices that wait for the database. Further choices are dropped. */
 const MOST_WAITING = 2_000;
 const FLUSH_AFTER = 500;
 const LIFETIME = 7 * 24 * 60 * 60 * 1000;
-/** The number of stored choices that a new process starts with; older choices would hardly count. */
+/**
+ * The number of stored choices that a new process starts with. Older choices have almost no influence on estimates.
+ */
 const RECALLED = 500;
 const MOST_REPLAYED = 100_000;
 
@@ -71,7 +73,7 @@ export interface PoolReplay {
   readonly policies: readonly PolicyEstimate[];
 }
 
-/** Judges policies by the stored choices of all pools, or of one. */
+/** Judges policies by the stored choices of all pools, or of one pool. */
 export function replayStored(config: Config, only?: string): Promise<PoolReplay[]> {
   return withCommandStorage(config, async ({ state: { replicaChoices } }) => {
     const pools = (await replicaChoices.pools()).map(({ pool }) => pool);

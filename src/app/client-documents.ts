@@ -5,12 +5,12 @@ import { type BufferedReply, bufferedRequest, type HttpClient, headerOf } from '
 
 const LIMITS = { time: 2_500, size: 64 * 1024 };
 /**
- * How long a document, or the failure to get it, is reused. So a flood of requests to the gateway causes no flood at
- * the server of the document.
+ * How long a document, or the failure to get the document, is reused. A flood of requests to the gateway therefore
+ * causes no flood of requests to the server of the document.
  */
 const RECENT = 10_000;
 const MOST_RECENT = 200;
-/** Documents that are being fetched. */
+/** Maximum number of documents that are fetched at the same time. */
 const CONCURRENT = 16;
 const KEPT_HEADERS = ['cache-control', 'content-type', 'expires'];
 
@@ -25,7 +25,10 @@ export class ClientDocuments {
     private readonly egress: Egress,
   ) {}
 
-  /** Rejects if there is no document. Only https, through the connector that refuses private addresses. */
+  /**
+   * Fetches a document over https, through the connector that refuses private addresses. Rejects if there is no
+   * document.
+   */
   async fetch(text: string): Promise<Response> {
     const url = this.egress.checkUrl(text);
     if (url.protocol !== 'https:') throw new Error('the document of a client must be at an https URL');

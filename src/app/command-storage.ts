@@ -9,7 +9,7 @@ import { openStorage } from './storage.js';
 
 export interface CommandStorage {
   readonly state: State;
-  /** Takes a record of every change. */
+  /** Receives a record of every change. */
   readonly audit: AuditTrail;
   /** The person that runs the command. */
   readonly by: AuditActor;

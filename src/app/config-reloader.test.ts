@@ -91,7 +91,7 @@ test('a failure of the gateway is reported, and the next reload tries the same c
   expect(applied).toHaveLength(1);
 });
 
-test('after a failure, a file that was set back is applied too', async () => {
+test('after a failure, a file that was restored to its earlier content is applied too', async () => {
   const { reloader, gateway, applied, write } = world();
   reloader.attach(gateway);
   gateway.failing = true;
@@ -104,7 +104,7 @@ test('after a failure, a file that was set back is applied too', async () => {
   expect(await reloader.reload({ ifChanged: true })).toMatchObject({ outcome: 'unchanged' });
 });
 
-test('a level that was switched to stays until the file has a new one', async () => {
+test('a log level that was switched by a signal stays until the file names another level', async () => {
   const { reloader, gateway, log, levels, write } = world();
   reloader.attach(gateway);
   levels.toggle();

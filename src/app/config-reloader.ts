@@ -14,13 +14,13 @@ export interface ReloadProblem {
   readonly key: string;
   readonly message: string;
   readonly fix: string;
-  /** The place, such as `parley.yaml:12` or the name of a variable. */
+  /** The place of the problem, such as `parley.yaml:12` or the name of a variable. */
   readonly at: string | null;
 }
 
 export interface ReloadReport {
   /**
-   * `applied`: the changes are in effect, apart from those that need a restart. `unchanged`: nothing differs from the
+   * `applied`: the changes are in effect, except changes that need a restart. `unchanged`: nothing differs from the
    * configuration that was read last. `preview`: nothing was applied, because the request asked for the changes only.
    * `invalid`: the file has errors, and the configuration in use stays in effect. `failed`: the gateway could not apply
    * every change; the next reload tries again.
@@ -28,7 +28,10 @@ export interface ReloadReport {
   readonly outcome: 'applied' | 'unchanged' | 'preview' | 'invalid' | 'failed';
   /** The keys that differ from the configuration that was read last. */
   readonly changes: readonly ConfigChange[];
-  /** All keys of the file whose values are not in effect until a restart, those of earlier reloads included. */
+  /**
+   * All keys of the file whose values are not in effect until a restart, including keys that changed at earlier
+   * reloads.
+   */
   readonly restart: readonly string[];
   readonly problems: readonly ReloadProblem[];
 }
@@ -38,7 +41,10 @@ export interface ReloadRequest {
   readonly by?: AuditActor;
   /** Validates the file and returns the changes without applying them. */
   readonly preview?: boolean;
-  /** Does nothing if no key changed. A signal reloads in any case, because it also reads certificates again. */
+  /**
+   * Whether to do nothing if no key changed. A signal does not set this, because a reload by signal also reads the
+   * certificates again.
+   */
   readonly ifChanged?: boolean;
 }
 
@@ -110,7 +116,7 @@ export class ConfigReloader {
     try {
       const restart = await gateway.reload(next.config, by);
       const { level } = next.config.log;
-      // A level that an operator switched to by a signal stays, unless the file has a new one.
+      // If an operator switched the log level by a signal, that level stays unless the file has a new level.
       if (level !== this.last.config.log.level) levels.set(level);
       this.last = next;
       this.incomplete = false;

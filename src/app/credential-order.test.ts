@@ -41,7 +41,7 @@ afterEach(async () => {
   for (const close of closing.splice(0).reverse()) await close();
 });
 
-/** The port is allowed, so that only the address decides. */
+/** The port is allowed, so that only the address can cause a refusal. */
 function rules(allow: readonly string[] = []): SafeHttp {
   const egress = new Egress({ allowPrivate: false, ports: [port], allow });
   const safeHttp = new SafeHttp({ egress, connectTimeout: 2_000 });

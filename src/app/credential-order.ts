@@ -43,7 +43,10 @@ export function credentialServices(state: State, log: Log): CredentialServices {
   };
 }
 
-/** The credentials that requests to servers and agents carry: the first source that an upstream's settings ask for. */
+/**
+ * Chooses the source of credentials for requests to a server or agent: the first source that the settings of the
+ * upstream ask for.
+ */
 export function credentialsOf(parts: CredentialServices, ofUsers: readonly CredentialSourceFactory[]): Credentials {
   const ofGateway = [clientCredentials(parts), basicSource, apiKeySource];
   const sources = [...ofUsers, tokenExchange(parts, ofGateway), ...ofGateway];
@@ -70,6 +73,9 @@ const tokenExchange =
     return new TokenExchange(target, settings, { ...partsFor(target, parts), own });
   };
 
-/** A caller named the authorization server of a guarded upstream, so the gateway must not reach every address for it. */
+/**
+ * The settings of a guarded upstream come from a caller, and so does the name of its authorization server. Requests to
+ * that authorization server therefore use the client that checks each address.
+ */
 const partsFor = ({ guarded }: CredentialTarget, parts: CredentialServices): CredentialServices =>
   guarded ? { ...parts, http: guarded } : parts;

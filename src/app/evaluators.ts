@@ -21,11 +21,11 @@ import type { Tracing } from '../telemetry/tracing/spans.js';
 
 type EvaluatorConfig = Config['evaluators'][string];
 
-/** Calls that wait for all evaluators together. */
+/** Limit on the calls that wait for an evaluation, for all evaluators together. */
 const MOST_WAITING = { count: 2_000, bytes: 64 * 1024 * 1024 } as const;
-/** Calls that one evaluator evaluates at the same time. */
+/** Number of calls that one evaluator evaluates at the same time. */
 const CONCURRENCY = 4;
-/** Most sums of other replicas that one reading takes. */
+/** Limit on the rows with scores of all replicas that one reading returns. */
 const MOST_READ = 10_000;
 
 const SCHEMA_MODULE = new URL('../interceptors/result-schema.js', import.meta.url);
@@ -33,7 +33,7 @@ const SCHEMA_MODULE = new URL('../interceptors/result-schema.js', import.meta.ur
 export interface EvaluatorsOptions {
   readonly config: Pick<Config, 'evaluators' | 'timeouts'>;
   readonly state: Pick<State, 'scores'>;
-  /** Takes the spans of evaluations; undefined without traces. */
+  /** Receives the spans of evaluations; undefined without traces. */
   readonly tracing: Tracing | undefined;
   readonly log: Log;
 }
@@ -69,7 +69,7 @@ export class Evaluators {
     if (this.running.length > 0) await this.board.start();
   }
 
-  /** The observer that passes calls to the evaluators; undefined without any. */
+  /** The observer that passes calls to the evaluators; undefined if there are no evaluators. */
   observer(catalog: Pick<Catalog, 'upstream'>): CallObserver | undefined {
     return evaluation(this.scoped, catalog);
   }
@@ -83,10 +83,10 @@ export class Evaluators {
     this.observed = (evaluator, upstream, score) => scores.of(evaluator, upstreamLabel(upstream)).observe(score);
   }
 
-  /** Drops the calls that wait, and stores the scores. */
+  /** Drops the calls that wait for an evaluation, and stores the scores. */
   async close(): Promise<void> {
     const drained = this.running.map(({ queue }) => queue.close());
-    // Ends the evaluations under way: a service may take long to answer.
+    // Ends the running evaluations, because a service may take long to answer.
     await Promise.all([this.client?.close(), ...this.running.map(({ evaluator }) => evaluator.close?.())]);
     await Promise.all(drained);
     if (this.running.length > 0) await this.board.close();

@@ -2,8 +2,8 @@ import { createHmac } from 'node:crypto';
 import type { State } from '../state/index.js';
 
 /**
- * The version of settings that come from the configuration file, equal on all replicas. Keyed, because settings contain
- * secrets, and a plain hash would let its reader try them out.
+ * The version of settings that come from the configuration file, equal on all replicas. The version is a keyed hash,
+ * because settings contain secrets: the reader of a plain hash could guess secrets and check each guess.
  */
 export function fingerprintOf({ keyring }: Pick<State, 'keyring'>): (settings: object) => string {
   const known = new WeakMap<object, string>();

@@ -8,8 +8,8 @@ const OWNED = ['sessions', 'tasks', 'parked'] as const satisfies readonly (keyof
 const BATCH = 200;
 
 /**
- * Removes everything that is kept for a caller: its accounts at servers and agents, its tasks and its sessions. Another
- * person may get the same name later.
+ * Removes everything that is stored for a caller: its accounts at servers and agents, its tasks and its sessions.
+ * Otherwise a later person of the same name could use them.
  */
 export async function forgetCaller({ state, audit, by }: CommandStorage, caller: string): Promise<void> {
   for (const row of await state.vault.list({ caller }))

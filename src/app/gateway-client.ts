@@ -40,7 +40,7 @@ export interface GatewayClient {
 }
 
 export interface CallOptions {
-  /** Time without any message, in milliseconds. */
+  /** Time limit for a call without any message, in milliseconds. */
   readonly timeout: number;
   readonly progress?: (progress: {
     progress: number;

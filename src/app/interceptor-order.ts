@@ -48,7 +48,7 @@ export interface PipelineOptions {
   readonly calls: CallLog | undefined;
   /** Observers of every call besides the log: metrics, live tail. */
   readonly observers: readonly (CallObserver | undefined)[];
-  /** Takes the spans of calls; undefined without traces. */
+  /** Receives the spans of calls; undefined without traces. */
   readonly tracing: Tracing | undefined;
   readonly plugins: Pick<Plugins, 'all' | 'accountOf'>;
   /** Additional interceptors around every call. */
@@ -76,9 +76,10 @@ export function pipelineOf(options: PipelineOptions): Pipeline {
   } = options;
   const { callsPerCaller, callsPerSession: perSession, callsPerServer: perServer } = config.limits;
   const { callBytes: bytes, callBytesPerCaller: bytesPerCaller } = config.limits;
-  // Without authentication all callers look the same and would share one limit.
+  // Without authentication all callers look the same and would share one limit, so there is no limit for each caller.
   const perCaller = identified ? callsPerCaller : undefined;
-  // Before admission, so that a flood costs little. A hidden target is not resolved, so no count of it exists.
+  // This step comes before admission, so that a flood of calls costs little. A target that the caller may not see is
+  // not resolved, so no counter reveals that it exists.
   const limited = rates({
     limits: config.limits.rates.map(rateLimitOf),
     counter: state.bus,
@@ -87,7 +88,7 @@ export function pipelineOf(options: PipelineOptions): Pipeline {
     overloaded: overload.refusal,
     away: awayReport(log),
   });
-  // After admission, so that a refusal never names a server that the caller may not see.
+  // This step comes after admission, so that a refusal never names a server that the caller may not see.
   const limits = callLimits(new CallSlots({ perCaller, perSession, perServer, bytesPerCaller, bytes }));
   const approving = approval(
     { ...config.policy.approve, required: (context) => policy.approvalRule(context) },
@@ -100,12 +101,12 @@ export function pipelineOf(options: PipelineOptions): Pipeline {
     check: (caller, upstream) => logins.check(caller, upstream),
     arrival: (...waiting) => logins.arrival(...waiting),
   });
-  // Before approval, so that no person is asked about a call that cannot pass.
+  // This step comes before approval, so that no person is asked about a call that cannot pass.
   const valid = argumentValidation({ modeOf: options.validationOf, log });
-  // Before the steps that refuse calls, so that the refusal is recorded.
+  // This step comes before the steps that refuse calls, so that refusals are recorded.
   const audited = callAudit(callAuditOf(config, state, audit, identified));
   const resolver = new Resolver(catalog);
-  // After approval, and with a second validation of the parameters that a plugin changed.
+  // This step comes after approval. If a plugin changes the parameters, they are validated again.
   const plugins = pluginStep({
     plugins: options.plugins.all,
     ownerOf: ({ call }, method, name) => resolver.named(call.view, name, method),
@@ -119,7 +120,7 @@ export function pipelineOf(options: PipelineOptions): Pipeline {
     ...added,
     ...[admitting(admission), limits, valid, approving, login],
     plugins,
-    // Next to the upstream, so that the span has the time of the upstream only.
+    // This step is the last before the upstream, so that the span contains the time of the upstream only.
     clientSpans(tracing),
   ]);
 }

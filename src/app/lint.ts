@@ -15,7 +15,7 @@ export interface LintAnswer {
 export async function lintTools(config: Config, options: Pick<ServeOptions, 'log'>): Promise<LintAnswer> {
   const { log } = options;
   const lifecycle = new Lifecycle(log);
-  // A server whose tools are not checked while the gateway runs is checked here.
+  // Also checks servers whose settings switch off the check of tools while the gateway runs.
   const servers = Object.fromEntries(
     Object.entries(config.servers).map(([name, server]) => [
       name,

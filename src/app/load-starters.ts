@@ -1,6 +1,6 @@
 /**
- * Loads the gateway in steps, when a command needs it. Node opens all files of one import at the same time, and their
- * number may exceed the limit on open files.
+ * Loads the gateway in steps, when a command needs it. Node opens all files of an import at the same time, and the
+ * number of these files may exceed the limit on open files.
  */
 export async function loadStarters(): Promise<
   typeof import('./serve.js') & typeof import('./stdio.js') & typeof import('./search.js') & typeof import('./lint.js')

@@ -69,7 +69,7 @@ export function keyOperations({ config, state, audit }: Runtime): Operation[] {
       errors: [404],
       run: async ({ params, by }) => {
         const id = params['id']!;
-        // The store also revokes by name; this route names one key.
+        // The store also revokes all keys of a name, but this route revokes only one key by its id.
         if (!(await state.apiKeys.find(id))) throw missing('key', id);
         await audit.change(
           { ...by, action: 'key.revoke', subject: id },
@@ -150,7 +150,7 @@ export function pinOperations({ state, audit }: Runtime): Operation[] {
   ];
 }
 
-/** Limit on the records that one request reads to find those that match. */
+/** Limit on the records that a request reads in order to find matching records. */
 const SCANNED = 20_000;
 
 export function auditOperations({ state }: Runtime): Operation[] {
@@ -328,7 +328,7 @@ export function stateOperations({ state, a2a, mcp }: Runtime, endSession: (key: 
           };
         });
         const page = cut(shown, limit, idOf);
-        // The tasks of a caller that lost its rights look absent, as in the methods of the protocols.
+        // If a caller has lost the right to a server, its tasks there look absent, as in the methods of the protocols.
         const items = await visible(mcp.admission, callerOf(request.principal), page.items, ({ server }) =>
           serverTarget(server),
         );

@@ -37,7 +37,9 @@ export interface ManagementOptions {
   readonly endSession: (key: string) => Promise<void>;
   /** All routes, for the description; called at the first request. */
   readonly table: () => readonly Route[];
-  /** Reads the configuration again, or only compares it; absent if the gateway has no file. */
+  /**
+   * Reads the configuration again and applies it, or only compares it; absent if the gateway has no configuration file.
+   */
   readonly reloader: Pick<ConfigReloader, 'reload'> | undefined;
 }
 

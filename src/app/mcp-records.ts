@@ -17,7 +17,7 @@ import type { Log } from '../telemetry/log.js';
 /** Lifetime of a task hosted by the gateway, from its start to the removal of its outcome, in milliseconds. */
 export const TASK_TTL = 60 * 60 * 1000;
 
-/** Lifetime of a stored verdict about a server's version. After it, the next start probes the server again. */
+/** Lifetime of a stored verdict about a server's version. After this time, the next start probes the server again. */
 const VERDICT_LIFE = 7 * 24 * 60 * 60 * 1000;
 
 /** Turns an unavailable database into a retryable error for the request that needs it; other requests succeed. */
@@ -52,7 +52,7 @@ export function sessionRecords({ sessions }: State, cluster: Cluster): SessionRe
     },
     load: async (key) => (await stored(store.get(key)))?.value,
     update: async (key, progress) => {
-      // Concurrent writers all write the progress of the same client, so the last write wins.
+      // All concurrent writers write the progress of the same client, so no write needs a check: the last write wins.
       for (let found = await stored(store.get(key)); found; found = await stored(store.get(key))) {
         const value = { ...found.value, progress };
         if ((await stored(store.update({ id: key, rev: found.rev, value }))) === undefined) continue;

@@ -83,7 +83,7 @@ export interface McpRuntimeOptions {
   readonly plugins: Plugins;
   /** Sign-ins of users at servers and agents. */
   readonly logins: Logins;
-  /** Whether callers see the details of failures that operators see. */
+  /** Whether callers, and not only operators, see the details of failures. */
   readonly explains: boolean;
   readonly log: Log;
   readonly reporting: Reporting;
@@ -141,7 +141,8 @@ export class McpRuntime {
     });
     const { policy } = this;
     const callable = new OpenAdmission((server) => this.servers.get(server)?.invocation !== false);
-    // The restrictions of callers and the policy come first, so that a refusal never names a server that the caller may not see.
+    // The restrictions of callers and the policy come first, so that a refusal never names a server that the caller may
+    // not see.
     const hasLogins = (server: string): boolean => options.logins.get(`server:${server}`) !== undefined;
     this.admission = allAdmissions([
       openingSignIns(allAdmissions([...options.admissions, policy]), hasLogins),
@@ -263,7 +264,7 @@ export class McpRuntime {
         routing: { objective: config.routing.objective, choices: this.options.choices },
         ...(guarded && { guard: safeHttp }),
       });
-    // A stdio server runs on one replica, and the other replicas reach it there.
+    // The process of a stdio server runs on one replica only. The other replicas reach the server through that replica.
     return !replica.shared || settings.command === undefined
       ? build()
       : new OwnedUpstream({

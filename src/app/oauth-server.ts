@@ -25,7 +25,7 @@ import { ClientDocuments } from './client-documents.js';
 import { forgetCaller } from './forget-caller.js';
 import { SIGNING_KEY } from './reseal-stored.js';
 
-/** The issuer in the keys of users, whatever the URL of the gateway is. */
+/** The issuer in the principal keys of users. A change of the gateway's URL does not change these keys. */
 const OWN_USERS = 'users';
 /** The scope of every token for the gateway's endpoints. */
 export const GATEWAY_SCOPE = 'mcp';
@@ -49,7 +49,7 @@ export interface OAuthServerSettings {
   readonly state: State;
   readonly seal: Seal;
   readonly audit: AuditTrail;
-  /** Takes sign-ins that failed. */
+  /** Receives failed sign-ins. */
   readonly refusals: AuditedRefusals;
   readonly log: Log;
 }
@@ -101,7 +101,7 @@ export async function startOAuthServer(options: OAuthServerSettings): Promise<Bu
       sessionLife: builtin.sessionLife,
       registration: builtin.registration,
       clientMetadata: builtin.clientMetadata,
-      // The first scope is part of every token; the others are for steps up.
+      // Every token has the first scope. A client asks for another scope when a call needs it (step-up).
       scopes: [...new Set([GATEWAY_SCOPE, ...config.auth.scopes.map(({ scope }) => scope)])],
     },
     keys,
@@ -213,7 +213,7 @@ function isOurs(issuer: string, resource: string): boolean {
   return basesOf(issuer).some((own) => href === own || href === `${own}/` || href.startsWith(`${own}/`));
 }
 
-/** A client on this machine may name the gateway differently. */
+/** A client on this machine may use another name of the gateway, such as `localhost` for `127.0.0.1`. */
 function basesOf(issuer: string): string[] {
   const url = new URL(issuer);
   const names = ['127.0.0.1', 'localhost', '[::1]'];

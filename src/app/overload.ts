@@ -14,7 +14,7 @@ export interface OverloadOptions {
 
 /** Interval of the measurements, in milliseconds. */
 const SAMPLE = 100;
-/** A single late timer may be a suspended process; several in a row are overload. */
+/** A single late timer may mean that the process was suspended. Several late timers in a row mean overload. */
 const LATE_IN_A_ROW = 3;
 const HEAP_EVERY = 5;
 const RETRY_AFTER = '2';

@@ -24,7 +24,7 @@ import { countedFor } from './visible-counts.js';
 
 /** Time that an overview waits for the skills of agents, in milliseconds. */
 const SKILLS_WAIT = 500;
-/** Views in the startup summary. */
+/** Limit on the views in the startup summary. */
 const SHOWN_VIEWS = 10;
 
 /** The servers and agents of a running gateway, and the endpoints by which clients reach them. */
@@ -48,7 +48,7 @@ export class Overview {
     });
   }
 
-  /** A probe within a span. A server in use needs no probe, and has no span then. */
+  /** Runs a probe within a span. If the server is in use, the monitor sends no probe, and the span is dropped. */
   private traced(name: string, probe: () => Promise<void>): Promise<void> {
     const { mcp, telemetry } = this.runtime;
     const health = () => mcp.catalog.upstream(name)?.health();
@@ -88,7 +88,10 @@ export class Overview {
     return this.shownTo(caller, this.monitor.states());
   }
 
-  /** One of them; undefined if it is not in use, or the caller may not know of it. The number of others costs nothing. */
+  /**
+   * The state of one server or agent; undefined if there is none of this name in use, or the caller may not know of it.
+   * Reads this state only, so the cost does not grow with the number of servers and agents.
+   */
   async stateFor(caller: Caller, kind: UpstreamState['kind'], name: string): Promise<UpstreamState | undefined> {
     if (kind === 'agent') await this.loadSkills([name]);
     const upstream = kind === 'agent' ? monitoredAgent(this.runtime, name) : monitoredServer(this.runtime, name);
@@ -162,7 +165,7 @@ function monitorOf(runtime: Runtime, began: number): UpstreamMonitor {
 
 function monitoredServer({ mcp: { catalog } }: Runtime, name: string): Monitored | undefined {
   const upstream = catalog.upstream(name);
-  // An agent appears in the list of agents only, although its skills are in the catalog as tools.
+  // The skills of an agent are in the catalog as tools, but the agent is listed among the agents only.
   if (!upstream || upstream instanceof AgentUpstream) return undefined;
   return { kind: 'server', name, upstream, health: () => upstream.health(), offer: () => catalog.offer(name) };
 }

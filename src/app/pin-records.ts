@@ -23,7 +23,7 @@ export class PinCommands {
     return this.pins.list(server?.toLowerCase(), name);
   }
 
-  /** Approves what `list` showed. Returns false if the item has changed since. */
+  /** Approves the definition that `list` showed. Returns false if the item has changed since then. */
   approve(pin: PinDetail): Promise<boolean> {
     const { server, kind, name, hash: from, seen: to } = pin;
     return this.audit.change(

@@ -33,7 +33,7 @@ export interface PluginsOptions {
   readonly log: Log;
 }
 
-/** Time for the setup and for the end of a plugin, in milliseconds. */
+/** Time limit for the setup of a plugin, and for its end, in milliseconds. */
 const SETUP_TIME = 30_000;
 const CLOSE_TIME = 2_000;
 
@@ -94,12 +94,12 @@ export class Plugins {
     return this.all.flatMap(({ plugin }) => plugin.resourceScheme ?? []);
   }
 
-  /** Takes the records of the audit trail; undefined if no plugin wants them. */
+  /** Receives the records of the audit trail; undefined if no plugin wants them. */
   get auditing(): ((record: AuditRecord) => void) | undefined {
     const wanting = this.all.filter(({ hooks }) => hooks.has('onAudit'));
     if (wanting.length === 0) return undefined;
     return (record) => {
-      // Each plugin gets a copy: the record itself is stored.
+      // Each plugin gets a copy, so that no plugin can change the record that is stored.
       const text = JSON.stringify(record);
       for (const plugin of wanting) plugin.audit(JSON.parse(text) as JsonObject);
     };
@@ -156,7 +156,7 @@ async function setUp({ name, plugin }: ActivePlugin, { options }: PluginConfig, 
   if (!(await within(done, SETUP_TIME))) throw new PluginLoadError(`the setup of plugin "${name}" takes too long`);
 }
 
-/** The longest message of a plugin in the log. */
+/** Maximum length of a plugin's message in the log. */
 const MOST_MESSAGE = 1_000;
 
 function logOf(plugin: string, log: Log): PluginContext['log'] {

@@ -33,7 +33,7 @@ export interface CaseResult {
   readonly got: string;
 }
 
-/** A question that cannot be asked; the message says what to write. */
+/** A case or a question that cannot be read. The message says what to write. */
 export class CaseError extends Error {}
 
 /** The result of a question about one call. */

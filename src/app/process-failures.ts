@@ -36,7 +36,7 @@ export function watchFailures(log: Log, end: (code: number) => void = (code) => 
     if (!isClaimed(err)) last(err, 'uncaught exception; the process ends');
   };
   const last = (err: Error, message: string): void => {
-    // The reason for the end of the process is written at every log level.
+    // The reason for the end of the process is written whatever the log level is.
     if (log.isLevelEnabled('error')) log.error({ event: EVENT, err }, message);
     else process.stderr.write(`parley: ${message}\n${err.stack}\n`);
     end(1);

@@ -5,7 +5,9 @@ const MANIFEST = new URL('../../package.json', import.meta.url);
 
 export const { version: VERSION } = JSON.parse(readFileSync(MANIFEST, 'utf8')) as { readonly version: string };
 
-/** Beside the compiled files; absent if they were not built in a repository. */
+/**
+ * The file with the commit of the build, beside the compiled files. Absent if the build did not run in a repository.
+ */
 const COMMIT = new URL('../commit.txt', import.meta.url);
 
 /** The version, and the commit of the build if known. */

@@ -18,9 +18,9 @@ export interface RegistrationAssessmentOptions {
   readonly log: Log;
 }
 
-/** The most gaps that an error or a log line names. */
+/** Limit on the gaps that an error or a log line names. */
 const MOST_GAPS = 5;
-/** The most assessments at a time: each sends many requests. */
+/** Limit on concurrent assessments, because each sends many requests. */
 const MOST_RUNNING = 4;
 
 export class RegistrationAssessment {
@@ -28,11 +28,14 @@ export class RegistrationAssessment {
 
   constructor(private readonly options: RegistrationAssessmentOptions) {}
 
-  /** Throws `invalid_settings` if the policy refuses the server or agent. `before` are the settings until now. */
+  /**
+   * Throws `invalid_settings` if `assess.onRegister` refuses the server or agent. `before` are the settings in effect
+   * until now.
+   */
   async check(kind: UpstreamKind, name: string, given: object, before: object | undefined): Promise<void> {
     const { onRegister, below, time } = this.options.live().assess;
     if (onRegister === 'off') return;
-    // Only new URLs decide: other settings change nothing about the server or agent itself.
+    // Assesses new URLs only, because other settings do not change the server or agent itself.
     const known = before === undefined ? [] : urlsOf(before);
     const added = urlsOf(given).filter((url) => !known.includes(url));
     if (added.length === 0) return;
@@ -91,8 +94,8 @@ export class RegistrationAssessment {
 }
 
 /**
- * The URLs of MCP servers and agents. An agent that is made of tools of this gateway has none, and an HTTP API is not an MCP
- * server.
+ * The URLs of MCP servers and agents. An agent that is made of tools of this gateway has none, and an HTTP API is not
+ * an MCP server.
  */
 function urlsOf(settings: object): string[] {
   const { url, replicas, openapi } = settings as { url?: unknown; replicas?: unknown; openapi?: unknown };

@@ -18,8 +18,8 @@ export interface RegistrationRecord {
 export interface Before {
   readonly row: RegistryRow<Entry> | undefined;
   /**
-   * The settings of the registration. If there is no registration, those of the configuration file. Undefined if there
-   * is no entry.
+   * The settings of the registration. If there is no registration, the settings of the configuration file. Undefined if
+   * there is no entry.
    */
   readonly settings: object | undefined;
   readonly source: 'registration' | 'configuration' | undefined;
@@ -27,7 +27,7 @@ export interface Before {
 
 export interface Write {
   readonly by: AuditActor;
-  /** `create` needs a free name, `replace` an entry in effect. */
+  /** `create` requires that the name is free, `replace` requires an entry in effect. */
   readonly mode: 'create' | 'replace' | 'any';
   readonly expected?: readonly string[] | undefined;
   readonly meta?: object | undefined;
@@ -50,7 +50,10 @@ export interface RegistrationWritesOptions {
 
 /** Limit on the registrations of each kind: every replica holds all of them in memory. */
 const MOST = 10_000;
-/** Attempts of a change without a version while others change the same entry. */
+/**
+ * Maximum number of attempts of a change that names no version, if other writers change the same entry at the same
+ * time.
+ */
 const ATTEMPTS = 5;
 
 /** Stores registrations. Each change applies to the version that was read before it, or fails. */
@@ -140,7 +143,7 @@ export class RegistrationWrites {
     }
     throw new ProtocolError(
       'precondition_failed',
-      `Others change the ${kind} ${JSON.stringify(name)} at the same time`,
+      `Other requests change the ${kind} ${JSON.stringify(name)} at the same time; try again`,
     );
   }
 

@@ -31,8 +31,8 @@ export interface RegistrationsOptions<K extends Kind> {
   /** Time for calls under way to finish at a server or agent that was replaced, in milliseconds. */
   readonly drain: number;
   /**
-   * Adds a server or agent, or replaces the one of the same name; returns a function that closes the replaced one.
-   * `guarded`: the settings are registered, so every address is checked when it is dialled.
+   * Adds a server or agent, or replaces an existing entry of the same name. Returns a function that closes the replaced
+   * entry. `guarded`: the settings are registered, so every address is checked when it is dialled.
    */
   install(name: string, settings: SettingsOf<K>, guarded: boolean): (() => Promise<void>) | undefined;
   /** Removes a server or agent; returns a function that closes it. */
@@ -55,23 +55,24 @@ interface Parsed<K extends Kind> extends Known<K> {
 }
 
 /**
- * The servers or agents behind the gateway: those of the configuration file, and changes made at run time through the
- * registry. A change is checked, then stored, then applied on every replica; it applies as a whole or not at all.
+ * The servers or agents behind the gateway: the entries of the configuration file, with the changes that were made at
+ * run time through the registry. A change is checked, then stored, then applied on every replica; it applies as a whole
+ * or not at all.
  */
 export class Registrations<K extends Kind> {
   private readonly current = new Map<string, Installed<K>>();
-  /** The settings of `current`, until one of them changes. */
+  /** The cached settings of all entries of `current`; undefined after one of them changed. */
   private settings: Readonly<Record<string, SettingsOf<K>>> | undefined;
   private readonly stored: RegistryCopy<Entry>;
   private known = new Map<string, Known<K>>();
-  /** The registrations by name, so that a change does not parse all others again. */
+  /** The parsed registrations by name, so that a change of one does not parse all others again. */
   private readonly parsed = new Map<string, Parsed<K>>();
   private generation = 0;
   readonly writes: RegistrationWrites;
   private stop: (() => void) | undefined;
   private closed = false;
   private turn: Promise<void> = Promise.resolve();
-  /** The round that starts after the current one. */
+  /** The round of `align` that has not begun yet. */
   private waiting: Promise<void> | undefined;
   private started = false;
 
@@ -125,7 +126,7 @@ export class Registrations<K extends Kind> {
     return this.current.get(name)?.settings;
   }
 
-  /** All entries with those that are switched off, sorted by name. */
+  /** All entries, including those that are switched off, sorted by name. */
   entries(): readonly (readonly [name: string, entry: Known<K>])[] {
     return [...this.known].sort(([a], [b]) => (a < b ? -1 : 1));
   }
@@ -182,8 +183,8 @@ export class Registrations<K extends Kind> {
   }
 
   /**
-   * Applies the stored registrations and the configuration file. A round that has not begun reads every change that is
-   * stored by now, so many changes at once share one round.
+   * Applies the stored registrations and the configuration file. A waiting round will read every change that is stored
+   * before it begins, so one round serves many changes at once.
    */
   align(): Promise<void> {
     this.waiting ??= this.turn.then(() => {

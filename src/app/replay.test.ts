@@ -46,7 +46,7 @@ describe('a replay', () => {
     expect(replayed).toMatchObject([{ status: 'same', tool: 'read', requestId: 'r1', recordedMs: 5, differences: [] }]);
   });
 
-  test('names each place that differs, unless it is ignored', async () => {
+  test('names each place that differs, except the ignored places', async () => {
     const other = () => result({ size: 2, at: 'one', more: [1] });
     const [call] = (await run([recorded()], other)).replayed;
     expect(call).toMatchObject({ status: 'differs' });
@@ -96,7 +96,7 @@ describe('a replay', () => {
     expect(replayed).toMatchObject([{ status: 'skipped', note: expect.stringContaining(note) }]);
   });
 
-  test('sends calls that may change something with --active, and reports a tool that is gone', async () => {
+  test('sends calls that may change something only with --active, and reports a tool that no longer exists', async () => {
     const { sent, replayed } = await run(
       [recorded({ tool: 'write' }), recorded({ tool: 'gone' })],
       () => result({ size: 1, at: 'noon' }),

@@ -3,7 +3,7 @@ import { globOf } from '../core/catalog/glob.js';
 import { maskValues } from '../identity/masked-values.js';
 import type { ClientTool, ClientToolResult, GatewayClient } from './gateway-client.js';
 
-/** A call of a recording, as far as the replay needs it. */
+/** The members of a recorded call that the replay needs. */
 export interface RecordedCall {
   readonly method?: unknown;
   readonly server?: unknown;
@@ -19,11 +19,11 @@ export interface RecordedCall {
 
 export interface ReplayOptions {
   readonly client: Pick<GatewayClient, 'tools' | 'call'>;
-  /** Also sends calls of tools that do not declare to be read-only. */
+  /** Whether to send also calls of tools that do not declare to be read-only. */
   readonly active: boolean;
   /** JSON pointers of values that may differ; `*` matches any characters. */
   readonly ignore: readonly string[];
-  /** Milliseconds without any message of the tool. */
+  /** Time limit for a call without any message of the tool, in milliseconds. */
   readonly timeout: number;
 }
 
@@ -82,7 +82,7 @@ export async function* replay(
   }
 }
 
-/** The tool of the server with the name of the recording; an endpoint of several servers adds a prefix. */
+/** The tool with the recorded name. An endpoint of several servers adds a prefix to the name. */
 function toolNamed(tools: readonly ClientTool[], { tool, server }: RecordedCall): ClientTool | undefined {
   const names = [tool, `${String(server)}__${String(tool)}`];
   return tools.find(({ name }) => name === names[0]) ?? tools.find(({ name }) => name === names[1]);
@@ -121,7 +121,8 @@ function compare(
   }
   if (result === undefined) return { differences: [], note: 'only the outcome was compared; record with --results' };
   const differences: Difference[] = [];
-  // Secrets of the recording are masked, so the same places must look the same here.
+  // The recording contains masks in place of secrets, so the new result is masked in the same way before the
+  // comparison.
   differ(answerOf(result), answerOf(maskValues(replayed).value), '', 0, (difference) => {
     if (differences.length < MOST_DIFFERENCES && !ignores(difference.at)) differences.push(difference);
     return differences.length < MOST_DIFFERENCES;
@@ -129,7 +130,7 @@ function compare(
   return { differences };
 }
 
-/** The parts of a result that its tool makes. */
+/** The parts of a result that come from the tool itself. */
 function answerOf(result: unknown): object {
   const { content, structuredContent, isError } = (result ?? {}) as ClientToolResult;
   return { content, structuredContent, isError: isError === true };

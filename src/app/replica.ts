@@ -14,7 +14,7 @@ export interface Replica {
   readonly shared: boolean;
   readonly cluster: Cluster;
   readonly streams: SharedStreams | undefined;
-  /** The number of replicas that are alive, this one included. */
+  /** The number of replicas that are alive, including this replica. */
   readonly replicas: () => number;
   leave(): Promise<void>;
 }

@@ -31,7 +31,7 @@ function partsOf(state: State) {
   };
 }
 
-test('a new key ends no sign-in: clients, refresh tokens and the signing key stay when the old key goes', async () => {
+test('a new key ends no sign-in: clients, refresh tokens and the signing key stay readable when the old key is removed', async () => {
   const [before, after] = [key(), key()];
   const kid = await withCommandStorage(configOf(before), async ({ state }) => {
     const { keys, clients, tokens } = partsOf(state);

@@ -13,8 +13,8 @@ export interface Resealed {
 const BATCH = 200;
 
 /**
- * Clients, grants and refresh tokens, and the keys that sign tokens and cards: values that live longer than an old key
- * is kept.
+ * Encrypts clients, grants, refresh tokens and the keys that sign tokens and cards again. These values live longer than
+ * operators keep an old key.
  */
 export async function resealStored(state: State, seal: Seal): Promise<Resealed> {
   const result: Resealed = { rewritten: 0, failed: 0 };
@@ -45,7 +45,9 @@ export async function resealStored(state: State, seal: Seal): Promise<Resealed> 
 export const SIGNING_KEY: readonly [Purpose, string] = ['key', 'oauth'];
 export const CARD_KEY: readonly [Purpose, string] = ['key', 'parley'];
 
-/** Returns whether anything was rewritten. If another process changes the keys at the same time, it seals them itself. */
+/**
+ * Returns whether anything was rewritten. If another process changes the keys at the same time, it seals them itself.
+ */
 async function keysResealed(
   registry: Registry<SigningKeyRecord | CardKeyRecord>,
   name: string,

@@ -71,7 +71,7 @@ function agentRoutes({ config, mcp, a2a, registry }: Runtime): Route[] {
   return [...agents.routes(), ...(config.a2a.enabled ? changes.routes() : [])];
 }
 
-/** S1-58: a disabled protocol reports so. */
+/** S1-58: if a protocol is disabled, its routes answer that it is disabled. */
 function unlessOff(routes: readonly Route[], enabled: boolean, reason: Reason, message: string): readonly Route[] {
   const handle = (): never => {
     throw new ProtocolError(reason, message);

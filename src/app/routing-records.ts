@@ -8,7 +8,7 @@ import { callerKey } from '../core/search/caller-key.js';
 import type { State } from '../state/index.js';
 import { withCommandStorage } from './command-storage.js';
 
-/** Selects the outcomes to remove: those that match every given value. If no value is given, all outcomes. */
+/** Selects the outcomes to remove: outcomes that match every given value, or all outcomes if no value is given. */
 export interface Forgotten {
   /** The caller, as log lines and audit records name it. */
   readonly caller?: string | undefined;
@@ -17,7 +17,10 @@ export interface Forgotten {
   readonly tool?: string | undefined;
 }
 
-/** Opens the storage of the configuration and forgets. Running gateways follow within a second. */
+/**
+ * Opens the storage of the configuration and removes the selected outcomes. Running gateways stop using them within a
+ * second.
+ */
 export const forgetOutcomes = (config: Config, what: Forgotten): Promise<number> =>
   withCommandStorage(config, (storage) => forget(storage, what));
 

@@ -56,7 +56,7 @@ export class Runtime {
   /** The HTTP client for every URL that a caller, a server or an agent supplies. */
   readonly safeHttp: SafeHttp;
   readonly audit: AuditTrail;
-  /** Takes requests whose caller is unknown, or may not use the route. */
+  /** Receives requests whose caller is unknown, or whose caller may not use the route. */
   readonly refusals: Refusals;
   /** Metrics, traces and live tail. */
   readonly telemetry: Telemetry;
@@ -181,7 +181,7 @@ export class Runtime {
       lifecycle.add('plugins', plugins, (part) => part.close());
       const audit = auditTrailOf(config, state, log, plugins.auditing);
       const refusals = new AuditedRefusals(audit);
-      // The program that started the gateway over stdio needs no token.
+      // A program that starts the gateway over stdio needs no token.
       const oauth = { config, state, seal, audit, refusals, log };
       const builtin = reporting.private === true ? undefined : await startOAuthServer(oauth);
       const tracing = await tracingOf(config, log);
@@ -214,7 +214,7 @@ export class Runtime {
   }
 
   /**
-   * Applies the servers, agents and policy of a reloaded configuration; unchanged ones keep running.
+   * Applies the servers, agents and policy of a reloaded configuration. Unchanged servers and agents keep running.
    * Returns the other changed keys, which need a restart.
    */
   async reload(next: Config, by: AuditActor = OPERATOR): Promise<readonly string[]> {
@@ -248,7 +248,7 @@ export class Runtime {
     });
   }
 
-  /** The configuration in effect: the one that was read last, with the servers and agents that run. */
+  /** The configuration in effect: the configuration that was read last, with the servers and agents that run. */
   live(): Config {
     return { ...this.latest, servers: this.mcp.servers.all, agents: this.a2a.agents.all };
   }

@@ -71,7 +71,7 @@ function placeOf(key: string): Place {
   return { evaluator, upstream, target, since: Number(since) };
 }
 
-/** In the words of the API: scores from 0 to 1. */
+/** The scores in the form of the API: from 0 to 1. */
 const shown = ({ evaluator, upstream, target, since, count, total, lowest, lowestRequest }: ScoreRow): object => ({
   ...{ evaluator, server: upstream, tool: target, since, count },
   mean: Math.round(total / count) / 1_000,

@@ -184,7 +184,7 @@ async function tlsOf(config: Config, log: Log): Promise<ListenerSettings['tls']>
 function originsOf({ hosts, publicUrl, listen, origins, cors }: Config): Origins {
   const loopback = isLoopback(listen.host);
   const given = [...hosts, ...(publicUrl ? [new URL(publicUrl).host] : [])];
-  // The gateway's own pages have forms.
+  // The gateway's own pages send forms, so their origin must be accepted.
   const ownPages = publicUrl ? [new URL(publicUrl).origin] : [];
   const own = listen.host.includes(':') ? `[${listen.host}]` : listen.host;
   return new Origins({

@@ -25,6 +25,9 @@ export function openStorage(config: Config, log: Log): Promise<State> {
   });
 }
 
-/** A configured key is any long enough text, so it is hashed to a fixed size. The id does not reveal the key. */
+/**
+ * A configured key may be a text of any length, so it is hashed to a fixed size. The id of the key does not reveal the
+ * key.
+ */
 const keyText = (key: string): string => createHash('sha256').update(`parley key ${key}`).digest('base64');
 const keyId = (key: string): string => createHash('sha256').update(`parley id ${key}`).digest('hex').slice(0, 8);

@@ -1,4 +1,7 @@
-/** Metrics, traces and live tail of the running gateway: composes their parts, and reads the gauges from the other parts. */
+/**
+ * Metrics, traces and live tail of the running gateway: composes their parts, and reads the gauges from the other
+ * parts.
+ */
 import { monitorEventLoopDelay } from 'node:perf_hooks';
 import { getHeapStatistics } from 'node:v8';
 import type { Config } from '../config/schema.js';
@@ -39,7 +42,7 @@ const LOOP_RESOLUTION = 20;
 /** How long the depth of the outbox is cached: a scan of a long queue takes time. */
 const OUTBOX_AGE = 5_000;
 
-/** Series of each metric of equivalent servers. */
+/** Limit on the series of each metric of equivalent servers. */
 const MOST_EQUIVALENTS = 2_000;
 
 const BREAKER_STATES = { closed: 0, half_open: 1, open: 2 } as const;
@@ -94,9 +97,9 @@ export class Telemetry {
   constructor(
     private readonly config: Pick<Config, 'metrics' | 'assess'>,
     cluster: Cluster,
-    /** Takes the spans of calls; undefined without traces. */
+    /** Receives the spans of calls; undefined without traces. */
     readonly tracing: OtlpTracing | undefined,
-    /** The program that started the gateway is its only caller, and there is no HTTP. */
+    /** Over stdio, the program that started the gateway is the only caller, and there is no HTTP. */
     alone: boolean,
     /** Evaluators of finished calls. */
     readonly evaluators: Evaluators,
@@ -261,7 +264,7 @@ export class Telemetry {
     registry.gauge(METRICS.heapLimit, () => getHeapStatistics().heap_size_limit);
   }
 
-  /** The delay since the last reading, without the interval of the measurement itself. */
+  /** The delay of the event loop since the last reading. The interval of the measurement itself is subtracted. */
   private loopDelay(): Sample[] {
     const { delay } = this;
     if (!delay || delay.count === 0) return this.delays;
@@ -285,7 +288,7 @@ export class Telemetry {
     };
     for (const name of catalog.servers) {
       const upstream = catalog.upstream(name);
-      // An agent has a series of its own, although its skills are in the catalog as tools.
+      // The skills of an agent are in the catalog as tools, but the agent has a series of its own.
       if (upstream && !(upstream instanceof AgentUpstream)) add('server', name, value(upstream.health()));
     }
     for (const name of directory.names()) {
@@ -321,7 +324,10 @@ export class Telemetry {
   }
 }
 
-/** One sample per combination of labels: hidden names, and names beyond the limit, share one; the smallest counts. */
+/**
+ * One sample for each combination of labels. Hidden names, and names beyond the limit, have the same label; the
+ * smallest of their values becomes the sample.
+ */
 function merged(samples: readonly Sample[]): Sample[] {
   const found = new Map<string, Sample>();
   for (const sample of samples) {

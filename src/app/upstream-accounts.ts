@@ -59,7 +59,7 @@ const isLogin = (config: Config, upstream: string): boolean => {
   return entry?.auth.clientCredentials.clientId === undefined && entry?.auth.tokenExchange.clientId === undefined;
 };
 
-/** The accounts of all users, or those at one upstream. */
+/** The accounts of all users at all upstreams, or at one upstream. */
 export function listAccounts(config: Config, log: Log, name: string | undefined): Promise<UpstreamAccount[]> {
   const upstream = name === undefined ? undefined : upstreamOf(config, name).id;
   return withCommandStorage(

@@ -28,7 +28,7 @@ export interface UpstreamLoginsOptions {
   /** Whether the browser of a caller has to repeat a code. */
   needsCode(principal: Principal): boolean;
   readonly cluster: Pick<Cluster, 'tell' | 'onTold'>;
-  /** A user signed in or out at a server or agent, at this replica or at another one. */
+  /** Called when a user signed in or out at a server or agent, at this replica or at another replica. */
   readonly changed: (upstream: string, owner: string) => void;
   readonly log: Log;
 }
@@ -69,7 +69,8 @@ export class UpstreamLoginRuntime {
       audit: options.audit,
       changed: (upstream, owner) => {
         changed(upstream, owner);
-        // Clients at other replicas have lists from before the sign-in. They see the change later if this fails.
+        // Clients at other replicas have lists from before the sign-in. If the message to these replicas fails, the
+        // clients see the change later.
         cluster.tell(CHANGED, { upstream, owner }).catch((error: unknown) => {
           log.warn({ err: error, upstream }, 'could not notify other replicas of a sign-in');
         });
@@ -89,7 +90,7 @@ export class UpstreamLoginRuntime {
     return this.listener === undefined ? undefined : (publicUrl?.replace(/\/+$/, '') ?? this.listener);
   }
 
-  /** The pages are served at this URL. */
+  /** Called when the pages are served at this URL. */
   opened(url: string): void {
     this.listener = url;
   }
@@ -110,9 +111,9 @@ type ConnectionSettings = Pick<Config['servers'][string], 'proxy' | 'tls' | 'tim
 const CONNECT_MS = 5_000;
 
 /**
- * `fetch` for the metadata and tokens of an upstream. The origins that the operator wrote, those of the upstream and of
- * `issuer`, may be private; every other URL passes the egress rules (S11). If the upstream is `guarded`, a caller wrote
- * its settings, and the egress rules apply to all addresses.
+ * `fetch` for the metadata and tokens of an upstream. The operator wrote the origins of the upstream and of `issuer`,
+ * so these may be private. The egress rules apply to every other URL (S11). If the upstream is `guarded`, a caller
+ * wrote its settings, and the egress rules apply to all addresses.
  */
 export function upstreamFetch(
   safeHttp: SafeHttp,

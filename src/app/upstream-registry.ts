@@ -23,7 +23,7 @@ export interface RegistryServiceOptions {
   readonly agents: Registrations<'agent'>;
   /** The version of settings of the configuration file. */
   fingerprint(settings: object): string;
-  /** Takes the spans of registrations; undefined without traces. */
+  /** Receives the spans of registrations; undefined without traces. */
   readonly tracing: Tracing | undefined;
   /** Examines settings before they are stored; throws to refuse them. */
   examine?(kind: UpstreamKind, name: string, settings: object, before: object | undefined): Promise<void>;
@@ -103,7 +103,7 @@ export class RegistryService implements UpstreamRegistry {
       const given = withSecrets(kind, name, wanted(before), before);
       bounded(given, MOST_SETTINGS, 'The settings');
       const checked = this.checked(kind, name, given);
-      // The name is in use already, so this is another spelling of it at most.
+      // Entries are stored under normalized names. If `name` is not normalized, no entry can have this name.
       if (checked !== name) throw missing(kind, name);
       return given;
     };
@@ -127,7 +127,7 @@ export class RegistryService implements UpstreamRegistry {
     }
   }
 
-  /** Another replica may have removed the entry meanwhile. */
+  /** The entry after a change. Throws if another replica has removed the entry in the meantime. */
   private present(kind: UpstreamKind, name: string): UpstreamEntry {
     const entry = this.get(kind, name);
     if (!entry) throw missing(kind, name);
@@ -170,8 +170,8 @@ export class RegistryService implements UpstreamRegistry {
 }
 
 /**
- * Masked secrets keep their stored values, as long as all URLs stay: otherwise a caller who cannot read a secret could
- * have it sent to a URL of its own.
+ * Puts the stored secrets in place of their masks, but only if no URL changes. Otherwise a caller who cannot read a
+ * secret could let the gateway send it to a URL of the caller.
  */
 function withSecrets(kind: UpstreamKind, name: string, given: UpstreamSettings, { settings, source }: Before): object {
   const section = SECTION[kind];
@@ -214,7 +214,7 @@ function escaped(value: unknown): unknown {
   return Object.fromEntries(Object.entries(value).map(([key, inner]) => [key, escaped(inner)]));
 }
 
-/** RFC 7396. */
+/** Applies a JSON merge patch (RFC 7396). */
 function merged(target: unknown, patch: unknown): unknown {
   if (!isObject(patch)) return patch;
   const result = new Map<string, unknown>(isObject(target) ? Object.entries(target) : []);
@@ -233,7 +233,7 @@ function bounded(value: object | undefined, most: number, what: string): void {
     throw new ProtocolError('body_too_large', `${what} exceed ${most} bytes`);
 }
 
-/** Every problem as data, so that a form can show each at its field. */
+/** An error that contains every problem as data, so that a form can show each problem at its field. */
 export function invalid(problems: readonly Problem[]): ProtocolError {
   const errors = problems.filter(({ severity }) => severity === 'error');
   const listed = errors.map(({ key, code, message, fix }) => ({ key, code, message, fix }));

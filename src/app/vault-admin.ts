@@ -29,7 +29,7 @@ export interface Rotated {
   /** The id of the key that all secrets are encrypted under now. */
   readonly keyId: string;
   readonly rewritten: number;
-  /** Rows that cannot be decrypted: their key is missing, or their content was changed. */
+  /** The number of rows that cannot be decrypted: their key is missing, or their content was changed. */
   readonly failed: number;
 }
 

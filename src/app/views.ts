@@ -25,7 +25,7 @@ export class ConfiguredViews {
     this.conditions = conditionsOf(options.config);
   }
 
-  /** Replaces the views, and notifies the clients that use one of them that their lists may have changed. */
+  /** Replaces the views. Tells clients that use a view that their lists may have changed. */
   configure(config: ViewSettings): void {
     this.views.configure(selectionsOf(config));
     this.conditions = conditionsOf(config);

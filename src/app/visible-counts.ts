@@ -1,4 +1,7 @@
-/** The tools, skills and findings that a caller sees. The number of all would tell of hidden ones (S3). */
+/**
+ * Counts the tools, skills and findings that a caller may see. A count of all of them would reveal that hidden ones
+ * exist (S3).
+ */
 import { type ItemTarget, seesAll, serverTarget, visible } from '../core/admission.js';
 import { type Caller, callerOf, type Principal } from '../core/caller.js';
 import { NO_CAPABILITIES } from '../core/catalog/capability-set.js';
@@ -14,7 +17,10 @@ const WAIT = 500;
 
 type Counted = Pick<UpstreamState, 'kind' | 'name' | 'count'>;
 
-/** The same states with the numbers for this caller. A number that is not known in time is left out. */
+/**
+ * Replaces the numbers in the states by the numbers that this caller may see. A number that is not known in time is
+ * left out.
+ */
 export async function countedFor<S extends Counted>(
   { mcp, a2a }: Pick<Runtime, 'mcp' | 'a2a'>,
   caller: Caller,
@@ -44,7 +50,7 @@ async function skillsOf({ directory }: Runtime['a2a'], caller: Caller, name: str
   return facts?.card.skills.length;
 }
 
-/** Definitions in the health summary that need the attention of an operator. */
+/** Limit on the definitions in the health summary that need the attention of an operator. */
 const SHOWN_PINS = 100;
 
 /** The definitions that need an approval or contain suspicious text, of the items that an administrator may see. */
@@ -55,11 +61,11 @@ export async function pinFindings(
   if (isWholeAdmin(principal)) return pinning.findings(SHOWN_PINS);
   const { items } = pinning.findings(Number.POSITIVE_INFINITY);
   const seen = await visible(admission, callerOf(principal), items, pinned);
-  // A reason may name an item of another server, which this one looks like.
+  // The reason is left out, because it may name a similar item of another server that this administrator may not see.
   return { count: seen.length, items: seen.slice(0, SHOWN_PINS).map(({ reason: _, ...item }) => item) };
 }
 
-/** The pinned item in questions about its visibility. */
+/** The target that stands for a pinned item when admission decides about its visibility. */
 function pinned({ server, kind, name }: PinFinding): ItemTarget {
   if (kind === 'tool' || kind === 'prompt') return { server, kind, name };
   return kind === 'template' ? { server, kind: 'resource', name } : serverTarget(server);

@@ -10,7 +10,7 @@ test('a JSON line has the place in the chain, the time and the facts', () => {
   });
 });
 
-test('CSV quotes texts and defuses formulas', () => {
+test('CSV quotes texts, and no spreadsheet takes a cell for a formula', () => {
   const line = csvLine(
     record({ kind: 'call', caller: '=HYPERLINK("http://x")', name: 'a,"b"\n', ms: 1.5, roles: ['r'] }),
   );
@@ -26,7 +26,7 @@ test('a line for people contains no control characters', () => {
   expect(line).toBe(`${AT}  a\\u001b[2Jb  tools/call  s/x\\ny\n`);
 });
 
-test('a record of any form is shown', () => {
+test('a record with any members is shown', () => {
   for (const value of [null, 'text', 7, []])
     for (const write of [jsonLine, csvLine, textLine]) expect(write(record(value))).toContain(AT);
 });

@@ -27,7 +27,7 @@ export function csvLine(record: StoredAuditRecord): string {
   return `${cells.map(cell).join(',')}\n`;
 }
 
-/** A cell of RFC 4180. Callers choose some texts: a spreadsheet must not take them for formulas. */
+/** One cell of CSV (RFC 4180). Callers choose some texts, and a spreadsheet must not take these texts for formulas. */
 function cell(value: unknown): string {
   if (value === undefined || value === null) return '';
   if (typeof value === 'number') return String(value);
@@ -36,7 +36,7 @@ function cell(value: unknown): string {
   return /[",\r\n]/.test(safe) ? `"${safe.replaceAll('"', '""')}"` : safe;
 }
 
-/** One line for people. */
+/** A record as one line for people. */
 export function textLine(record: StoredAuditRecord): string {
   const fields = fieldsOf(record);
   const given = (name: string): string | undefined => {
@@ -67,7 +67,9 @@ export function textLine(record: StoredAuditRecord): string {
 
 const UNITS: Readonly<Record<string, number>> = { s: 1_000, m: 60_000, h: 3_600_000, d: 86_400_000 };
 
-/** A point in time: a date, or a duration before now such as `90m` or `7d`. Undefined if it is neither. */
+/**
+ * The time that a text names: a date, or a duration before now such as `90m` or `7d`. Undefined if the text is neither.
+ */
 export function timeOf(text: string, now = Date.now()): number | undefined {
   const before = /^(\d+)([smhd])$/.exec(text);
   if (before) return now - Number(before[1]) * UNITS[before[2]!]!;

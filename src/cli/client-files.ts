@@ -8,9 +8,9 @@ export interface ClientFiles {
   readonly title: string;
   /** The file of the user. */
   readonly user: (places: Places) => string;
-  /** The file of a project, relative to its folder. */
+  /** The file of a project, relative to the project's folder. */
   readonly project?: string;
-  /** The map of servers in the file. */
+  /** The key of the map of servers in the file. */
   readonly container: 'mcpServers' | 'servers';
 }
 

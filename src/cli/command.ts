@@ -21,8 +21,8 @@ export interface CliEnvironment {
   /** Writes over the current line of stderr, for progress. */
   redraw(text: string): void;
   /**
-   * Resolves when stdout takes more text, with false if its reader is gone. Commands with output of any length wait for
-   * it, so that the output does not pile up in memory.
+   * Resolves when stdout takes more text. Resolves with false if the reader of stdout is gone. Commands with output of
+   * any length wait for this promise, so that the output does not fill the memory.
    */
   flushed?(): Promise<boolean>;
   /** Asks the person at the terminal; undefined without a terminal. */
@@ -34,7 +34,7 @@ export interface CliEnvironment {
   starters(): Promise<Starters>;
 }
 
-/** One use of a command. */
+/** One run of a command: its arguments and flags. */
 export interface CommandLine {
   readonly io: CliEnvironment;
   /** Every command of the program. */
@@ -43,7 +43,7 @@ export interface CommandLine {
   readonly operands: readonly string[];
   /** The value of a flag that takes one; undefined if the flag is not given. */
   text(flag: string): string | undefined;
-  /** Whether a flag without a value is given. */
+  /** Whether the command line has this flag, which takes no value. */
   given(flag: string): boolean;
 }
 

@@ -60,7 +60,7 @@ const INTRODUCTION = [
   'Usage: parley <command> [options]',
 ];
 
-/** The help for a command line without a command. */
+/** The text for a command line that names no command. */
 export function firstSteps(): string {
   return [
     ...INTRODUCTION,

@@ -1,6 +1,8 @@
 import type { Command, Flag } from './command.js';
 
-/** Completion scripts. They are generated from the descriptions of the commands, so they know every command and option. */
+/**
+ * Completion scripts. They are generated from the descriptions of the commands, so they know every command and option.
+ */
 
 const wordsOf = ({ name }: Command): readonly [string, string?] => name.split(' ') as [string, string?];
 
@@ -46,13 +48,13 @@ complete -o default -F _parley parley
 `;
 }
 
-/** The commands of one word match any second word. */
+/** A command of one word matches with any second word. */
 function bashPattern(command: Command): string {
   const [first, second] = wordsOf(command);
   return second === undefined ? `"${first} "*` : `"${first} ${second}"`;
 }
 
-/** In single quotes of a shell a quote ends the text; the other characters stand for themselves. */
+/** Text for a shell in single quotes: only a single quote has a meaning there, because it ends the text. */
 const quoted = (text: string): string => text.replaceAll("'", "'\\''");
 
 export function zshScript(commands: readonly Command[]): string {

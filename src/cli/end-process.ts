@@ -1,9 +1,9 @@
-/** Time for what a command left open to end by itself, in milliseconds. */
+/** Time for timers and connections that a command left open to end by themselves, in milliseconds. */
 const GRACE = 2_000;
 
 /**
- * Ends the process after its command has ended, also if code of others holds a timer or a connection for ever, such as a
- * plugin without `close`. Output that still waits for a slow reader is written first.
+ * Ends the process after its command has ended, even if foreign code keeps a timer or a connection open for ever, such
+ * as a plugin without `close`. Output that still waits for a slow reader is written first.
  */
 export function endProcess(code: number): void {
   process.exitCode = code;
@@ -12,7 +12,7 @@ export function endProcess(code: number): void {
     if (writing) after();
     else process.exit();
   };
-  // A process that nothing keeps alive does not wait for the timer.
+  // This timer does not keep the process alive, so a process with nothing left to do ends at once.
   const after = (): NodeJS.Timeout => setTimeout(end, GRACE).unref();
   after();
 }

@@ -1,28 +1,28 @@
 import { readFileSync, type Stats, statSync } from 'node:fs';
 import { stat } from 'node:fs/promises';
 
-/** Milliseconds between two checks of the file, and time in which a file must not change before it is read. */
+/** Milliseconds between two checks of the file. A file that did not change between two checks is read. */
 const INTERVAL = 1_000;
 const SETTLE = 250;
 
 export interface FileWatchOptions {
-  /** The content of the file changed, and no program is writing to it at the moment. */
+  /** Called when the content of the file changed, and no program is writing to the file at the moment. */
   readonly changed: () => void;
-  /** The file was removed. */
+  /** Called when the file was removed. */
   readonly removed: () => void;
   readonly interval?: number;
   readonly settle?: number;
 }
 
 /**
- * Watches one file by its metadata. Polling also works with editors that replace the file, with network file systems, and
- * with the symbolic links of Kubernetes. Half of a YAML file can be valid, so the file is read only when it has stopped
- * changing.
+ * Watches one file by its metadata. Polling also works with editors that replace the file, with network file systems,
+ * and with the symbolic links of Kubernetes. Half of a YAML file can be valid, so the file is read only when it has
+ * stopped changing.
  */
 export class FileWatch {
   private seen: string;
   private content: string | undefined;
-  /** The last state of the file whose content was compared. */
+  /** The state of the file when its content was last compared. */
   private compared: string | undefined;
   private timer: NodeJS.Timeout | undefined;
   private closed = false;
@@ -77,7 +77,7 @@ export class FileWatch {
 
 const GONE = '';
 
-/** Differs whenever the file was written or replaced. */
+/** A text that differs whenever the file was written or replaced. */
 function markOf(stats: Stats | undefined): string {
   return stats === undefined ? GONE : `${stats.dev}:${stats.ino}:${stats.size}:${stats.mtimeMs}:${stats.ctimeMs}`;
 }

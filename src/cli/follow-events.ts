@@ -10,7 +10,7 @@ export interface FollowOptions {
   /** The path of the stream. */
   readonly path: string;
   readonly query: Readonly<Record<string, string>>;
-  /** The longest line of an event; the gateway writes shorter ones. */
+  /** Limit on the length of a line. The gateway writes only shorter lines. */
   readonly longest: number;
 }
 
@@ -41,7 +41,7 @@ export async function* followEvents(
       }
     }
   } catch (error) {
-    // The gateway stopped, or the command was stopped.
+    // The stream ended because the gateway stopped, or because the command was stopped.
     if (error instanceof SyntaxError || !isLost(error)) throw error;
   }
 }

@@ -17,7 +17,7 @@ beforeEach(() => {
 });
 afterEach(() => rmSync(folder, { recursive: true, force: true }));
 
-/** The address that a command line means in a folder with this configuration. */
+/** The address of the gateway for a command line in a folder with this configuration. */
 function address(config: object, flags: Readonly<Record<string, string>> = {}, env: Record<string, string> = {}) {
   writeFileSync(
     path.join(folder, 'parley.json'),
@@ -29,7 +29,7 @@ function address(config: object, flags: Readonly<Record<string, string>> = {}, e
 }
 
 describe('without --url', () => {
-  test('it is the listen address as reached from this machine', () => {
+  test('the URL is the listen address as reached from this machine', () => {
     expect(address({})).toEqual({ url: 'http://127.0.0.1:4600', token: undefined });
     expect(address({ listen: '[::1]:4700' }).url).toBe('http://[::1]:4700');
     const open = { listen: '0.0.0.0:4700', auth: { tokens: [ADA, ROOT] } };
@@ -37,7 +37,7 @@ describe('without --url', () => {
     expect(() => address({ listen: '127.0.0.1:0' })).toThrow('--url');
   });
 
-  test('it is https if the gateway has a certificate', () => {
+  test('the URL is https if the gateway has a certificate', () => {
     const listen = { host: '127.0.0.1', port: 4600 };
     expect(listenUrl({ listen, tls: { cert: 'cert.pem' } } as Parameters<typeof listenUrl>[0])).toBe(
       'https://127.0.0.1:4600',

@@ -21,11 +21,11 @@ export const TOKEN_FLAG: Flag = {
   description: 'The variable that holds the token. Default: PARLEY_TOKEN, then a token of the configuration.',
 };
 
-/** Time for an answer of the gateway, in milliseconds. */
+/** Time limit for an answer of the gateway, in milliseconds. */
 const TIMEOUT = 15_000;
 const LARGEST_ANSWER = 64 * 2 ** 20;
 
-/** The gateway that the command line means: `--url`, or the listen address of its configuration. */
+/** The gateway of a command line: `--url`, or the listen address of the configuration. */
 export function gatewayAddress({ io, text }: CommandLine): GatewayAddress {
   const given = text('url');
   const variable = text('token-env') ?? 'PARLEY_TOKEN';
@@ -52,7 +52,7 @@ function tokenFor(url: string, io: CommandLine['io'], text: CommandLine['text'])
     const { config } = loadConfig({ ...io, file: text('config') });
     return isGatewayOf(config, new URL(url)) ? tokenOf(config) : undefined;
   } catch {
-    // With --url the configuration of this folder need not be valid.
+    // If --url is given, the configuration of this folder need not be valid.
     return undefined;
   }
 }
@@ -61,12 +61,12 @@ function tokenFor(url: string, io: CommandLine['io'], text: CommandLine['text'])
 function isGatewayOf({ publicUrl, listen, tls }: Config, { origin, protocol, hostname }: URL): boolean {
   if (publicUrl !== undefined && new URL(publicUrl).origin === origin) return true;
   if (listen.port !== 0) return new URL(listenUrl({ listen, tls })).origin === origin;
-  // The system chooses the port, so any port fits; the token must not leave this machine.
+  // The system chooses the port, so any port fits. The host must be this machine, because the token must not leave it.
   const chosen = new URL(listenUrl({ listen: { ...listen, port: 1 }, tls }));
   return isLoopback(listen.host) && chosen.protocol === protocol && chosen.hostname === hostname;
 }
 
-/** An operator's token comes first: it may see everything. */
+/** The token of an administrator comes first, because it may see everything. */
 function tokenOf({ auth }: Config): string | undefined {
   return (auth.tokens.find(({ admin }) => admin) ?? auth.tokens[0])?.token;
 }
@@ -130,7 +130,7 @@ export interface RequestOptions {
   readonly timeout?: number;
 }
 
-/** The message for a gateway that did not answer. */
+/** The error for a gateway that did not answer. */
 export function unreachable(url: string, error: unknown, timeout = TIMEOUT): Error {
   if ((error as Error).name === 'TimeoutError')
     return new Error(`the gateway at ${url} did not answer within ${timeout / 1000} s`);
@@ -145,7 +145,7 @@ class AnswerTooLarge extends Error {
   }
 }
 
-/** The JSON of an answer, or undefined if it is none. Throws if the answer is too large. */
+/** The JSON of an answer; undefined if the answer is not JSON. Throws if the answer is too large. */
 export async function jsonOf(response: Response): Promise<unknown> {
   try {
     return JSON.parse(await textOf(response));

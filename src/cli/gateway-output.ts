@@ -6,7 +6,7 @@ import { type GatewayAddress, GatewayRefusal, requestJson, TOKEN_FLAG, URL_FLAG 
 /** The flags of every command that talks to a running gateway. */
 export const GATEWAY_FLAGS: readonly Flag[] = [CONFIG, URL_FLAG, TOKEN_FLAG, JSON_OUTPUT, HELP];
 
-/** Text of tools and agents for a terminal: line ends and tabs stay, other control characters go. */
+/** Text of tools and agents for a terminal: line ends and tabs stay, other control characters are removed. */
 export function safeText(text: string): string {
   return stripVTControlCharacters(text).replace(/[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069]/g, '');
 }

@@ -18,7 +18,7 @@ export interface ImportReport {
   readonly entries: readonly (MergedEntry | { readonly entry: ImportedEntry; readonly refused: string })[];
 }
 
-/** The report for a person: each entry, then each of its fields that is not taken over exactly, then a count. */
+/** The report for a person: each entry with the fields that are not taken over exactly, and at the end a count. */
 export function reportText(reports: readonly ImportReport[], moved: readonly MovedSecret[], style: Style): string {
   const parts = reports.map(({ file, entries, notes }) =>
     [
@@ -50,7 +50,7 @@ function countText(notes: readonly FieldNote[]): string {
     .join(', ');
 }
 
-/** The variables that a person has to set before the gateway starts. */
+/** The list of variables that a person has to set before the gateway starts. */
 function secretLines(moved: readonly MovedSecret[]): string[] {
   if (moved.length === 0) return [];
   const variables = [...new Set(moved.map(({ variable }) => variable))];

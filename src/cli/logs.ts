@@ -46,7 +46,7 @@ export function logsText({ server, replica, state, problem, lines }: Logs): stri
   return `${[head, ...(rows.length > 0 ? rows : ['# no output yet'])].join('\n')}\n`;
 }
 
-/** A server may write control characters; none may reach the terminal. */
+/** A server may write control characters, which must not reach the terminal. */
 function plain(text: string): string {
   return stripVTControlCharacters(text).replace(/[\x00-\x08\x0a-\x1f\x7f-\x9f\u2028\u2029]/g, '');
 }

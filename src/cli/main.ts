@@ -22,7 +22,7 @@ const surroundings: Omit<CliEnvironment, 'redraw'> = {
   starters: async () => (await import('../app/load-starters.js')).loadStarters(),
 };
 
-/** Texts of strangers must not control the terminal, in whatever command they appear. */
+/** No command may let the text of another party control the terminal. */
 function guarded(given: Omit<CliEnvironment, 'redraw'>): CliEnvironment {
   const { stdout, stderr, ask, style } = given;
   const safe = (text: string): string => terminalText(text, style);

@@ -18,7 +18,8 @@ export function parseCommandLine(argv: readonly string[]): Invocation {
   const every = [...TOP_FLAGS, ...COMMANDS.flatMap((command) => command.flags)];
   const named = wordsOf(tokensOf(argv, every)).filter((word, at) => at > 0 || word !== 'help');
   const given = named.length === 0 ? undefined : findCommand(named);
-  // Two commands may have a flag of the same name, with a value and without one: the flags of the command decide.
+  // Two commands may have a flag of the same name, once with a value and once without. The flags of the given command
+  // decide.
   const tokens = tokensOf(argv, [...every, ...(given?.flags ?? [])]);
   const words = wordsOf(tokens);
   const options = tokens.filter((token) => token.kind === 'option');
@@ -54,7 +55,10 @@ export function parseCommandLine(argv: readonly string[]): Invocation {
   return { kind: 'run', command: given, flags, operands };
 }
 
-/** Not strict: the parser's own messages do not suggest similar names. Of flags with one name the last one counts. */
+/**
+ * Does not parse strictly, because the parser's own messages suggest no similar names. If a name has two flags, the
+ * last one in `flags` counts.
+ */
 function tokensOf(argv: readonly string[], flags: readonly Flag[]) {
   const options = Object.fromEntries(flags.map((flag) => [flag.name, parserOption(flag)]));
   return parseArgs({ args: [...argv], options, strict: false, allowPositionals: true, tokens: true }).tokens;
@@ -107,7 +111,7 @@ function flagValue(flag: Flag, option: OptionToken, command: Command | undefined
     return true;
   }
   const missing = option.value === undefined || option.value === '';
-  // The parser takes the next word as the value; an option cannot be a value.
+  // The parser takes the next word as the value, whatever it is. A next word that is an option is refused.
   if (missing || (option.inlineValue !== true && option.value?.startsWith('-'))) {
     throw new UsageError(`${option.rawName} needs a value: ${option.rawName} ${flag.value}`, command);
   }

@@ -1,7 +1,7 @@
 import { createInterface } from 'node:readline';
 import { Writable } from 'node:stream';
 
-/** Longer input is not a password. */
+/** Limit on the length of the input; no password is longer. */
 const LONGEST = 4_096;
 
 export interface PasswordSource {
@@ -12,8 +12,8 @@ export interface PasswordSource {
 const TERMINAL: PasswordSource = { input: process.stdin, output: process.stderr };
 
 /**
- * A password: typed twice without echo at a terminal, otherwise the first line of stdin. Never an argument, because
- * other users of the machine can read those.
+ * Reads a password: typed twice without echo at a terminal, otherwise the first line of stdin. A password is never an
+ * argument, because other users of the machine can read arguments.
  */
 export async function readPassword(source: PasswordSource = TERMINAL): Promise<string> {
   if (!source.input.isTTY) return firstLine(source.input);

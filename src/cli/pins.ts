@@ -14,7 +14,7 @@ const short = (hash: string): string => (hash === '' ? '-' : hash.slice(0, 12));
 const time = (at: number | undefined): string | undefined =>
   at === undefined ? undefined : new Date(at).toISOString();
 
-/** One pin for `--json`. */
+/** One pin in the JSON output. */
 export function pinJson(pin: PinDetail): object {
   const { server, kind, name, hash, seen, reason, flags, firstAt, changedAt, approvedAt } = pin;
   return {
@@ -52,7 +52,7 @@ export function listText(pins: readonly PinDetail[], visible: Visible): string {
 
 const oneLine = (text: string): string => text.replace(/[\n\t]/g, ' ');
 
-/** The difference between the approved definition and the one that was seen last. */
+/** The difference between the approved definition and the definition that was seen last. */
 export function diffText(pin: PinDetail, visible: Visible, style: Style): string {
   const { server, kind, name, hash, seen, definition, seenDefinition, reason, flags, changedAt } = pin;
   const lines = [
@@ -83,7 +83,7 @@ function linesOf(definition: string): string[] {
 
 type Line = readonly [sign: ' ' | '-' | '+', text: string];
 
-/** Unchanged lines around a change. */
+/** Number of unchanged lines that are shown around a change. */
 const AROUND = 3;
 /** Longer texts are shown as a removal and an addition, because the comparison takes quadratic time. */
 const MOST_LINES = 2_000;

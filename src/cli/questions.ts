@@ -2,10 +2,13 @@ import type { Answer, Question } from '../app/gateway-client.js';
 import type { CliEnvironment } from './command.js';
 import { firstLine, safeText } from './gateway-output.js';
 
-/** How often a person may correct one answer. */
+/** How often a person may correct an answer. */
 const TRIES = 3;
 
-/** Answers the questions of servers at the terminal. Without a terminal, or at the end of the input, it cancels. */
+/**
+ * Answers the questions of servers at the terminal. Without a terminal, or at the end of the input, the answer is
+ * `cancel`.
+ */
 export function answerer(io: Pick<CliEnvironment, 'ask' | 'stderr'>): (question: Question) => Promise<Answer> {
   return async ({ message, url, properties, required }) => {
     io.stderr(`\n${safeText(message)}\n`);

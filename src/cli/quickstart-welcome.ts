@@ -6,7 +6,7 @@ import { columns } from '../telemetry/style.js';
 export interface Welcome {
   readonly url: string;
   readonly offer: Offer;
-  /** The configuration in use and its data folder, absolute. */
+  /** The absolute paths of the configuration in use and of its data folder. */
   readonly file: string;
   readonly data: string;
   /** The working directory of the reader. */

@@ -7,9 +7,8 @@ import { FileWatch } from './file-watch.js';
 const ignore = (): void => {};
 
 /**
- * Reads the configuration again at SIGHUP and when its file changes. The signal never ends the process: not before the
- * gateway runs, not while it stops, and not when the file is wrong, in which case the configuration in use stays in
- * effect.
+ * Reads the configuration again at SIGHUP and when its file changes. The signal never ends the process, neither before
+ * the gateway runs nor while the gateway stops. If the file has errors, the configuration in use stays in effect.
  */
 export class Reloads {
   private reloader: ConfigReloader | undefined;
@@ -27,7 +26,7 @@ export class Reloads {
     this.begin();
   };
 
-  /** Starts to reload on signals and changes. A signal that arrived earlier triggers a reload now. */
+  /** Begins to reload on signals and changes of the file. A signal that arrived earlier triggers a reload now. */
   follow(reloader: ConfigReloader, gateway: Reloadable, log: Logger): void {
     reloader.attach(gateway);
     this.reloader = reloader;
@@ -65,7 +64,7 @@ export class Reloads {
     if (this.reloader && this.wanted) this.work ??= this.run().finally(() => (this.work = undefined));
   }
 
-  /** Signals during a reload cause one more reload. */
+  /** Any number of signals during a reload cause one more reload. */
   private async run(): Promise<void> {
     while (this.reloader && this.wanted) {
       const ifChanged = this.wanted === 'file';

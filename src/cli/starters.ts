@@ -5,7 +5,7 @@ import type { SearchAnswer } from '../app/search.js';
 import type { Config } from '../config/schema.js';
 import type { callLog, Logger } from '../telemetry/log-output.js';
 
-/** The functions that start the gateway; the command line knows nothing else of it. */
+/** The functions that start the gateway, or run parts of it for one command. */
 export interface Starters {
   startServe(
     config: Config,

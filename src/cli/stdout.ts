@@ -1,8 +1,11 @@
-/** The reader of stdout, such as a pager, may be slow or leave: neither ends the process with an error. */
+/**
+ * The reader of stdout, such as a pager, may be slow, or may end before the command. Neither ends the process with an
+ * error.
+ */
 let gone = false;
 let followed = false;
 
-/** Resolves when stdout takes more text, with false if its reader is gone. */
+/** Resolves when stdout takes more text. Resolves with false if the reader of stdout is gone. */
 export async function stdoutFlushed(): Promise<boolean> {
   const { stdout } = process;
   if (!followed) {

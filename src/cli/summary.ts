@@ -23,7 +23,7 @@ export function summaryText({ upstreams, endpoints, paste, page }: Summary, styl
 }
 
 const COLORS = { up: 'green', starting: 'yellow', down: 'red' } as const;
-/** A problem stands beside its row if this many columns are free, and below the row otherwise. */
+/** If this many columns are free, a problem is shown at the end of its row, otherwise below the row. */
 const BESIDE = 32;
 const BELOW = 6;
 const MOST_LINES = 8;

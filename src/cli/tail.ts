@@ -14,7 +14,7 @@ export const followTail = (
 ): AsyncGenerator<GatewayEvent> =>
   followEvents(gateway, { path: '/api/v1/tail', query: filter, longest: LONGEST_LINE }, signal);
 
-/** The line of a call for a person. Names come from clients, so control characters never reach the terminal. */
+/** The line of a call for a person. Clients choose some names, so control characters are removed. */
 export function tailText({ event, data }: GatewayEvent): string | undefined {
   if (event === 'dropped') return `# ${String(data['lines'])} calls were not shown: the reader was too slow\n`;
   if (event !== 'call') return undefined;

@@ -1,7 +1,7 @@
 import { diffTexts } from '../config/text-diff.js';
 import { oneLine, paint, type Style } from '../telemetry/style.js';
 
-/** The difference of two texts as a diff for people. */
+/** The differences between two texts, for people. */
 export function textDiff(before: string, after: string, style: Style): string {
   return diffTexts(before, after)
     .map(({ mark, text }) => {

@@ -28,12 +28,15 @@ export function readIfExists(file: string): string | undefined {
   }
 }
 
-/** Replaces a file as a whole: a reader sees the old or the new text, never a half. A symbolic link stays one. */
+/**
+ * Replaces the content of a file in one step: a reader sees the old text or the new text, never a part. A symbolic link
+ * is kept, and its target is replaced.
+ */
 export function writeAtomically(file: string, text: string): void {
   const target = existsSync(file) ? realpathSync(file) : file;
   mkdirSync(path.dirname(target), { recursive: true });
   const temporary = `${target}.${randomBytes(6).toString('hex')}.tmp`;
-  // Configurations of clients may hold tokens, so a new file is for its owner only.
+  // Configurations of clients may contain tokens, so only the owner may read a new file.
   const mode = existsSync(target) ? statSync(target).mode & 0o777 : 0o600;
   try {
     writeFileSync(temporary, text, { mode, flag: 'wx' });

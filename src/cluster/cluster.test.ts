@@ -1,4 +1,4 @@
-/** Messages and streams between replicas, on a bus that fails at random before, after and around what it is told. */
+/** Messages and streams between replicas. The faulty bus fails at random: before an operation, or after it. */
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -51,7 +51,7 @@ describe.each(['sound', 'faulty'])('replicas on a %s bus', (kind) => {
     return { membership, messages, streams: new BusStreams(own, membership, SILENT, messages) };
   };
 
-  /** A question is refused rather than left open when the bus is away; the test asks again, as a client would. */
+  /** While the bus is away, a request is refused at once. The test repeats the request, as a client would. */
   const insist = async <T>(ask: () => Promise<T>): Promise<T> => {
     for (;;) {
       try {
@@ -63,7 +63,7 @@ describe.each(['sound', 'faulty'])('replicas on a %s bus', (kind) => {
     }
   };
 
-  test('what is sent ahead of an answer arrives before it, in order and once', async () => {
+  test('events that are sent before an answer arrive before the answer, in order and once', async () => {
     const [a, b] = [await replica('a'), await replica('b')];
     b.messages.handle('count', async (payload, asked) => {
       for (let i = 1; i <= 20; i++) asked.emit(i);
@@ -82,7 +82,7 @@ describe.each(['sound', 'faulty'])('replicas on a %s bus', (kind) => {
     );
   });
 
-  test('an error crosses as what it was, and a cancellation reaches the work', async () => {
+  test('an error keeps its reason and data, and a cancellation reaches the running work', async () => {
     const [a, b] = [await replica('a'), await replica('b')];
     b.messages.handle('refuse', async () => {
       throw new ProtocolError('task_not_found', 'Unknown task', { data: { taskId: 't' } });
@@ -102,7 +102,7 @@ describe.each(['sound', 'faulty'])('replicas on a %s bus', (kind) => {
     expect(await answer).toBe('enough');
   });
 
-  test('everybody is told once, and nobody of what it said itself', async () => {
+  test('every replica but the sender gets a message once', async () => {
     const all = [await replica('a'), await replica('b'), await replica('c')];
     const heard: string[] = [];
     for (const { messages } of all) messages.onTold('news', (value) => heard.push(`${messages.self} ${value}`));
@@ -112,7 +112,7 @@ describe.each(['sound', 'faulty'])('replicas on a %s bus', (kind) => {
     expect(heard.filter((text) => text.startsWith('b'))).toEqual(Array.from({ length: 10 }, (_, i) => `b ${i}`));
   });
 
-  test('what is told under a key reaches the replicas that follow the key, and no others', async () => {
+  test('a message under a key reaches the replicas that follow the key, and no others', async () => {
     const [a, b, c] = [await replica('a'), await replica('b'), await replica('c')];
     const heard: string[] = [];
     for (const { messages } of [a, b, c]) messages.onTold('news', (value) => heard.push(`${messages.self} ${value}`));
@@ -133,7 +133,7 @@ describe.each(['sound', 'faulty'])('replicas on a %s bus', (kind) => {
     expect(heard.filter((text) => text.endsWith('7')).sort()).toEqual(['b 7', 'c 7']);
   }, 120_000);
 
-  test('whoever waits for a replica that is gone hears so', async () => {
+  test('a request to a replica that leaves is rejected', async () => {
     const [a, b] = [await replica('a'), await replica('b')];
     b.messages.handle('wait', () => new Promise(() => {}));
     await sleep(2_100);
@@ -144,7 +144,7 @@ describe.each(['sound', 'faulty'])('replicas on a %s bus', (kind) => {
     expect(await answer).toBeInstanceOf(ReplicaGone);
   });
 
-  test('a stream is read elsewhere without gap or duplicate while it grows', async () => {
+  test('another replica reads a growing stream without gaps or duplicates', async () => {
     const [a, b] = [await replica('a'), await replica('b')];
     const name = `${a.streams.prefix()}s1`;
     const copy = a.streams.open('session', name, 7);
@@ -213,7 +213,7 @@ describe('a stream without a copy on the bus', () => {
   };
   const text = (n: number): Buffer[] => [Buffer.from(`event ${n}`)];
 
-  test('is read at the replica that makes it, while it grows, and is left when its reader leaves', async () => {
+  test('is read from the replica that makes it while it grows; a later reader takes the place of an earlier one', async () => {
     const [a, b] = [await replica('a'), await replica('b')];
     const stream = new LoggedStream('a-0-s0', LOG_LIMITS);
     a.streams.serve((session, id) => (session === 'mine' && id === stream.id ? stream : undefined));
@@ -224,7 +224,7 @@ describe('a stream without a copy on the bus', () => {
     const left = read((await b.streams.find('mine', stream.id, 3))!, 3);
     await expect.poll(() => stream.connected).toBe(true);
     const again = (await b.streams.find('mine', stream.id, 0))!;
-    // The reader before has lost its place to this one.
+    // The second reader has ended the connection of the first one.
     await left.ended;
     const { heard, ended } = read(again, 0);
     await expect.poll(() => heard.length).toBe(3);
@@ -238,7 +238,7 @@ describe('a stream without a copy on the bus', () => {
     expect(left.heard).toEqual([]);
   });
 
-  test('costs few reads of the bus if a caller invents its events, and other callers are found', async () => {
+  test('costs few reads of the bus if a caller invents event ids, and streams of other callers are found', async () => {
     const a = await replica('a');
     let reads = 0;
     const counting = new Proxy(state.bus, {
@@ -257,11 +257,11 @@ describe('a stream without a copy on the bus', () => {
     a.streams.open('hers', late, 1);
     expect(await found).toBeDefined();
     expect(await Promise.all(forged)).toEqual(forged.map(() => undefined));
-    // One read of each lookup, and those of the few lookups that wait for two seconds.
+    // Every lookup reads once. Only a few lookups wait, each for up to two seconds, and read again.
     expect(reads).toBeLessThan(40 + 6 * 21);
   });
 
-  test('is disconnected at its maker when the client leaves the other replica', async () => {
+  test('is disconnected at the replica that makes it when the client disconnects from the other replica', async () => {
     const [a, b] = [await replica('a'), await replica('b')];
     const stream = new LoggedStream('a-0-s0', LOG_LIMITS);
     a.streams.serve(() => stream);
@@ -273,7 +273,7 @@ describe('a stream without a copy on the bus', () => {
     await expect.poll(() => stream.connected).toBe(false);
   });
 
-  test('ends for its readers when its maker leaves, and is unknown then', async () => {
+  test('ends for its readers when its maker leaves, and is not found afterwards', async () => {
     const [a, b] = [await replica('a'), await replica('b')];
     await sleep(2_100);
     const stream = new LoggedStream('a-0-s0', LOG_LIMITS);
@@ -287,7 +287,7 @@ describe('a stream without a copy on the bus', () => {
   });
 });
 
-test('replicas that are gone leave nothing behind at those that stay', async () => {
+test('a replica keeps no state about replicas that are gone', async () => {
   const folder = mkdtempSync(join(tmpdir(), 'parley-cluster-'));
   const state = await openState({ data: folder, sweepMs: 0, pollMs: 100 });
   const enter = async (name: string): Promise<{ membership: Membership; messages: ReplicaMessages }> => {
@@ -308,7 +308,7 @@ test('replicas that are gone leave nothing behind at those that stay', async () 
     await membership.leave();
   }
   await expect.poll(() => stays.messages.remembered, { timeout: 10_000 }).toEqual({ outgoing: 0, senders: 0 });
-  // Whoever was forgotten is heard again.
+  // A replica that comes later gets answers as before.
   const { membership, messages } = await enter('late');
   expect(await messages.ask('stays', 'greet', 'one')).toBe('one');
   await expect.poll(() => stays.messages.remembered, { timeout: 10_000 }).toEqual({ outgoing: 0, senders: 0 });

@@ -17,7 +17,7 @@ function asking(next: Outcome = complete(RawObject.from({}))) {
   return { outcome, abandoned };
 }
 
-test('the requests of held calls are bounded in bytes; a call holds its room until it ends', async () => {
+test('the requests of held calls are bounded in bytes; the bytes of a call count until the call ends', async () => {
   const held = new HeldCalls(60_000, { count: 100, bytes: 1_000 });
   const again = asking();
   const first = asking(again.outcome);

@@ -1,4 +1,4 @@
-/** What it costs to know which replicas are alive, and how soon a dead one is noticed. */
+/** The cost of knowing which replicas are alive, and the time until a dead replica is noticed. */
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -10,7 +10,7 @@ import { type Fence, Membership, type MembershipTimes } from './membership.js';
 import { ReplicaMessages } from './replica-messages.js';
 
 const sleep = (ms: number): Promise<void> => new Promise((resolve) => setTimeout(resolve, ms));
-/** Long enough that no lease lapses on a slow machine. */
+/** Long enough that no lease expires on a slow machine. */
 const TIMES: MembershipTimes = { lease: 6_000, renew: 200 };
 
 let folder: string;
@@ -27,7 +27,7 @@ afterEach(async () => {
   rmSync(folder, { recursive: true, force: true });
 });
 
-/** The operations of one replica on the bus, by name. */
+/** Counts the operations of one replica on the bus, by name. */
 function counted(): { bus: Bus; counts: Map<string, number> } {
   const counts = new Map<string, number>();
   const bus = new Proxy(state.bus, {
@@ -59,7 +59,7 @@ async function replica(name: string, times = TIMES): Promise<Replica> {
   return { membership, messages, counts };
 }
 
-test('ten replicas that wait for each other read one list each, and no single lease', async () => {
+test('ten replicas that wait for each other each read the member list only, and look up no single lease', async () => {
   const replicas: Replica[] = [];
   for (let i = 0; i < 10; i++) replicas.push(await replica(`r${i}`));
   for (const { messages, membership } of replicas) {
@@ -69,7 +69,7 @@ test('ten replicas that wait for each other read one list each, and no single le
   for (const { messages } of replicas)
     for (let i = 0; i < 10; i++)
       if (messages.self !== `r${i}`) messages.ask(`r${i}`, 'wait', null).catch((error: unknown) => error);
-  // Every list names all of them by then.
+  // By then every member list names all ten replicas.
   await sleep(4 * TIMES.renew);
   for (const { counts } of replicas) counts.clear();
   const began = performance.now();
@@ -78,13 +78,13 @@ test('ten replicas that wait for each other read one list each, and no single le
   for (const { counts } of replicas) {
     expect(counts.get('holder') ?? 0).toBe(0);
     expect(counts.get('lease') ?? 0).toBe(0);
-    // One read in two renewals, whatever the replica waits for.
+    // One read per two renewals, however many replicas this replica waits for.
     expect(counts.get('members')).toBeGreaterThan(0);
     expect(counts.get('members')).toBeLessThanOrEqual((seconds * 1_000) / (2 * TIMES.renew) + 1);
   }
 }, 120_000);
 
-test('a replica that leaves is gone at once for those that wait for it', async () => {
+test('a replica that leaves counts as gone at once', async () => {
   const [a, b] = [await replica('a'), await replica('b')];
   b.messages.handle('wait', () => new Promise(() => {}));
   await sleep(2_100);
@@ -94,11 +94,11 @@ test('a replica that leaves is gone at once for those that wait for it', async (
   b.messages.close();
   await b.membership.leave();
   expect(await answer).toBeInstanceOf(ReplicaGone);
-  // Long before its lease would have lapsed.
+  // The wait is shorter than the lease of the replica that left.
   expect(performance.now() - left).toBeLessThan(TIMES.lease);
 }, 120_000);
 
-test('the lease of a replica that died without a word is taken once it is over', async () => {
+test('the lease of a replica that died without leaving is taken after it has expired', async () => {
   const times = { lease: 600, renew: 150 };
   const a = await replica('a', times);
   await state.bus.lease('replica:b', 'b', 1_000);

@@ -12,9 +12,9 @@ export const MEMBERSHIP_TIMES: MembershipTimes = { lease: 3_000, renew: 500 };
 
 /** Renewals per read of the member list: the list is read once per second. */
 const RENEWALS_PER_READ = 2;
-/** Pause after a failed renewal, shorter than the usual interval. */
+/** Pause after a failed renewal, in milliseconds: shorter than the usual interval. */
 const RETRY = 250;
-/** How long the result of a lease lookup is reused. */
+/** How long the result of a lease lookup is reused, in milliseconds. */
 const LOOKED_UP = 150;
 /** Interval of the checks for dead replicas: short, because their calls must end within a second after the lease. */
 const CHECK = 200;
@@ -42,12 +42,12 @@ export interface Fence {
 type GoneListener = (fence: Fence) => void;
 
 /**
- * Tells which replicas are alive. Each replica holds a lease on its own name and appends events for other replicas
- * under the fence of that lease. So the bus refuses the events of a replica that was declared dead and wakes up again
- * (fault 25).
+ * Knows which replicas are alive. Each replica holds a lease on its own name and appends events for other replicas
+ * under the fence of that lease. The bus therefore refuses events from a replica that resumes after it was declared
+ * dead (fault 25).
  *
  * Every replica reads the list of all members once per second, in one statement. A replica on the list is alive for the
- * remaining time of its lease at that read. If a replica is not on the list, or that time is over, a lookup of its
+ * remaining time of its lease at that read. If a replica is not on the list, or if this time is over, a lookup of its
  * lease decides.
  *
  * On the death of a replica, stream readers end its streams, requests that wait for it are rejected and work for it is
@@ -87,11 +87,11 @@ export class Membership {
   ) {
     this.beating = setInterval(() => this.tick(), times.renew).unref();
     this.reader = setInterval(() => void this.read(), times.renew * RENEWALS_PER_READ).unref();
-    // A replica that leaves sends a hint.
+    // A replica that leaves sends a hint, so other replicas need not wait for the next interval.
     this.unlisten = bus.onHint(GROUP, () => void this.read());
   }
 
-  /** A replica also starts while the bus is away. */
+  /** This replica also starts if the bus is away. */
   static async join(bus: Bus, self: string, times: MembershipTimes, onLost: () => void): Promise<Membership> {
     const membership = new Membership(bus, self, times, onLost);
     await membership.renew();

@@ -4,7 +4,7 @@ import { StateError } from '../state/errors.js';
 import { Outgoing } from './outgoing-messages.js';
 import { QueueBudget } from './stream-writer.js';
 
-/** A bus that is away until `back`. */
+/** A bus that is away until `back` is called. */
 function absentBus(): { bus: Bus; appended: string[]; back(): void } {
   let away = true;
   const appended: string[] = [];
@@ -22,7 +22,7 @@ function absentBus(): { bus: Bus; appended: string[]; back(): void } {
   };
 }
 
-test('P6: messages that wait for a bus that is away are bounded in bytes, over all streams, and small ones pass', async () => {
+test('P6: messages that wait while the bus is away are bounded in bytes, over all streams; small messages are still accepted', async () => {
   const { bus, appended, back } = absentBus();
   const budget = new QueueBudget(1_000_000);
   let n = 0;

@@ -26,9 +26,9 @@ const KEPT = { maxLen: 10_000, maxBytes: 64 * 1024 * 1024, ttlMs: 24 * 3_600_000
 const MESSAGES = 500;
 const BYTES = 1024 * 1024;
 const PAUSE = 200;
-/** Maximum number of messages that wait while the bus is away. Further messages are refused immediately. */
+/** Maximum number of messages that wait while the bus is away. Further messages are refused at once. */
 const MOST_WAITING = 10_000;
-/** Messages of at most this length are limited in number only, so that errors and cancellations get through. */
+/** Messages of at most this length are limited in number only, so that errors and cancellations can always be sent. */
 const SMALL = 4 * 1024;
 
 /**

@@ -46,7 +46,8 @@ export function readCall(
     logLevel: UpstreamCall['logLevel'] | null;
   };
   const revision = revisionOf(date);
-  if (!revision) throw new ProtocolError('internal', 'The replicas do not know the same revisions');
+  if (!revision)
+    throw new ProtocolError('internal', 'The other replica uses an MCP revision that this replica does not know');
   return {
     caller: { ...who, revision },
     call: {

@@ -1,4 +1,7 @@
-/** A process that replicas share: its owner serves the others, and holds nothing for callers that are gone. */
+/**
+ * A process that replicas share: its owner runs the calls of the other replicas, and holds no call whose caller is
+ * gone.
+ */
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -16,7 +19,7 @@ import { Membership } from './membership.js';
 import { OwnedUpstream } from './owned-upstream.js';
 import { ReplicaMessages } from './replica-messages.js';
 
-/** No replica is taken for dead here, however slow the machine. */
+/** Long enough that no replica counts as dead on a slow machine. */
 const LEASE = { lease: 30_000, renew: 1_000 };
 const CALLS = 50;
 const SOON = { timeout: 20_000 };
@@ -35,7 +38,7 @@ afterEach(async () => {
   rmSync(folder, { recursive: true, force: true });
 });
 
-/** Stands for the upstream that runs the process: every call asks a question. */
+/** A test double of the upstream that runs the process: every call asks a question. */
 class AskingProcess implements Upstream {
   readonly name = 'asking';
   readonly abandoned: string[] = [];
@@ -111,7 +114,7 @@ const call = (): UpstreamCall => ({
   notify: () => {},
 });
 
-/** A is the owner of the process; the calls come from B, and each waits for an answer. */
+/** A owns the process. B sends the calls, and each call waits for an answer. */
 async function parkedFromB(
   resume: () => Promise<Outcome> = () => new Promise(() => {}),
   heldFor?: number,
@@ -128,10 +131,10 @@ async function parkedFromB(
   return { a, b, parked };
 }
 
-test('the output of the process is that of its owner, whichever replica is asked', async () => {
+test("every replica returns the output of the owner's process", async () => {
   const never = (): Promise<Outcome> => new Promise(() => {});
   const [a, b] = [await replica('a', never), await replica('b', never)];
-  // Nobody runs it yet, and being asked for its output is no reason to.
+  // No replica runs the process yet, and a request for its output does not start it.
   expect(await b.upstream.output()).toMatchObject({ replica: 'b' });
   await a.upstream.describe();
   const expected = { replica: 'a', state: 'running', lines: [{ text: 'written at a' }] };
@@ -139,14 +142,14 @@ test('the output of the process is that of its owner, whichever replica is asked
   expect(await b.upstream.output()).toMatchObject(expected);
 });
 
-test('a call that its caller abandons is no longer held by the owner', async () => {
+test('the owner no longer holds a call that its caller abandons', async () => {
   const { a, parked } = await parkedFromB();
   for (const one of parked) one.abandon('nobody answers');
   await expect.poll(() => a.upstream.heldCalls, SOON).toBe(0);
   expect(a.process.abandoned).toEqual(Array.from({ length: CALLS }, () => 'nobody answers'));
 });
 
-test('a call abandoned while the bus is away is given up once it is back', async () => {
+test('the owner drops a call abandoned during a bus outage once the bus is back', async () => {
   const { a, b, parked } = await parkedFromB();
   b.bus.cut = true;
   for (const one of parked) one.abandon('nobody answers');
@@ -181,7 +184,7 @@ test('a call that is abandoned while it is resumed is not held again', async () 
   expect(a.process.abandoned).toHaveLength(2 * CALLS);
 });
 
-test('a call that nobody answers or abandons ends with its time', async () => {
+test('a call that nobody answers or abandons ends after its maximum time', async () => {
   const { a } = await parkedFromB(undefined, 1_000);
   await expect.poll(() => a.upstream.heldCalls, SOON).toBe(0);
   expect(a.process.abandoned).toHaveLength(CALLS);

@@ -37,7 +37,10 @@ const isMoved = (answer: JsonValue): boolean => (answer as JsonObject | null)?.[
 const ATTEMPTS = 3;
 const MOVED_PAUSE = 100;
 const LOOK_AFTER = 1_000;
-/** Attempts to tell the owner that a question is abandoned. After the last one, the owner drops the call on expiry. */
+/**
+ * Number of attempts to tell the owner that a question is abandoned. If all fail, the owner drops the call when its
+ * lifetime is over.
+ */
 const ABANDON_ATTEMPTS = 30;
 const ABANDON_PAUSE = 2_000;
 /** Longer than the time limit of any caller for an answer. */
@@ -174,7 +177,7 @@ export class OwnedUpstream implements Upstream {
     }
   }
 
-  /** The call with a check that this replica is still the owner when the process becomes free for the call. */
+  /** Adds a check to the call: when the process becomes free for the call, this replica must still be the owner. */
   private owned(call: UpstreamCall): UpstreamCall {
     return {
       ...call,
@@ -278,7 +281,7 @@ export class OwnedUpstream implements Upstream {
     }
   }
 
-  /** Calls held here for callers at other replicas. */
+  /** The number of calls that this replica holds for callers at other replicas. */
   get heldCalls(): number {
     return this.held.size;
   }

@@ -1,4 +1,4 @@
-/** One owner at a time: an owner stops by its own clock before another replica can take over. */
+/** There is at most one owner: an owner stops by its own clock before another replica can take over. */
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -29,7 +29,7 @@ afterEach(async () => {
 interface Replica {
   readonly bus: CutBus;
   readonly ownership: Ownership;
-  /** What happened, in order. */
+  /** The changes of ownership, in order. */
   readonly events: string[];
 }
 
@@ -48,7 +48,7 @@ describe.each([true, 'silent'] as const)('a bus that is cut off (%s)', (cut) => 
     const [a, b] = [replica('a', events), replica('b', events)];
     expect(await a.ownership.owner()).toBe('a');
     expect(await b.ownership.owner()).toBe('a');
-    // Renewals keep it for longer than one lease.
+    // Renewals extend the ownership beyond one lease.
     await sleep(2 * TIMES.lease);
     expect(a.ownership.held).toBe(true);
     a.bus.cut = cut;
@@ -70,7 +70,7 @@ describe.each([true, 'silent'] as const)('a bus that is cut off (%s)', (cut) => 
     expect(events).toEqual(['a taken', 'a lost', 'b taken', 'a taken']);
   });
 
-  test('a short outage costs the owner nothing', async () => {
+  test('a short outage of the bus does not end the ownership', async () => {
     const a = replica('a');
     await a.ownership.owner();
     a.bus.cut = cut;
@@ -82,19 +82,19 @@ describe.each([true, 'silent'] as const)('a bus that is cut off (%s)', (cut) => 
   });
 });
 
-test('a process that stood still for its lease does not act as the owner, before any timer of it ran', async () => {
+test('after a standstill as long as its lease, a process does not act as the owner, even before its timers run', async () => {
   const a = replica('a');
   await a.ownership.owner();
   expect(a.ownership.held).toBe(true);
   const until = performance.now() + TIMES.lease;
   while (performance.now() < until);
   expect(a.ownership.held).toBe(false);
-  // It is nobody else's meanwhile, so this replica may have it again, as a new owner.
+  // No other replica owns the process, so this replica becomes the owner again, in a new term.
   expect(await a.ownership.owner()).toBe('a');
   expect(a.events).toEqual(['a taken', 'a lost', 'a taken']);
 });
 
-test('a lease that was granted too late is not acted on', async () => {
+test('a replica does not act as the owner if the bus grants the lease too late', async () => {
   const a = replica('a');
   a.bus.cut = 'silent';
   const asked = a.ownership.owner().catch((error: Error) => error);

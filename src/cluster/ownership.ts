@@ -6,12 +6,15 @@ import { isStateError } from '../state/errors.js';
 import { MEMBERSHIP_TIMES, type MembershipTimes } from './membership.js';
 import { unreachable } from './unreachable.js';
 
-/** How long the result of an owner lookup is reused. */
+/** How long the result of an owner lookup is reused, in milliseconds. */
 const LOOK = 500;
 const PAUSE = 100;
-/** Pause after a failed renewal. */
+/** Pause after a failed renewal, in milliseconds. */
 const RETRY = 200;
-/** The unused part of a lease: a margin for clocks of different rates, and for the end of the process. */
+/**
+ * The part of a lease that the owner does not use: a margin for clocks of different rates, and for the time that the
+ * process needs to end.
+ */
 const MARGIN = 0.1;
 
 export interface OwnershipEvents {

@@ -51,11 +51,14 @@ const MOST_WAITING_BYTES = 128 * 1024 * 1024;
 export interface ReplicaMessagesOptions {
   /** Interval of the checks whether the replicas of pending requests are alive. */
   readonly watchEvery?: number;
-  /** State of a stream is dropped when this replica has sent nothing to it for this long. */
+  /** The state of an outgoing stream is dropped when this replica has sent nothing to the stream for this long. */
   readonly outgoingIdle?: number;
   /** Maximum bytes of messages that wait for the bus. */
   readonly waitingBytes?: number;
-  /** State of a sender is dropped after this silence. Must be longer than a sender repeats an envelope. */
+  /**
+   * The state of a sender is dropped when this replica has received nothing from the sender for this long. Must be
+   * longer than the time for which a sender repeats an envelope.
+   */
   readonly senderIdle?: number;
 }
 
@@ -154,7 +157,7 @@ export class ReplicaMessages implements Cluster {
       try {
         this.receive(message, from);
       } catch (error) {
-        this.log.warn({ err: error }, 'ignored a message from another replica: it was not understood');
+        this.log.warn({ err: error }, 'ignored a message from another replica: it could not be processed');
       }
     }
   }
@@ -275,7 +278,10 @@ export class ReplicaMessages implements Cluster {
     this.watching = false;
   }
 
-  /** Drops the state of idle streams and senders. Every new replica has a new name, so it would grow forever. */
+  /**
+   * Drops the state of idle streams and senders. Every new replica has a new name, so without this the state would grow
+   * without limit.
+   */
   private prune(): void {
     for (const [stream, { idle }] of this.outgoing) if (idle > this.outgoingIdle) this.outgoing.delete(stream);
     const heard = performance.now() - this.senderIdle;

@@ -56,7 +56,7 @@ export class BusStreams implements SharedStreams {
     const maker = makerOf(stream);
     const copied = await this.copied(session, stream, after, caller);
     if (copied || !this.cluster) return copied;
-    // Most replies end before they get a copy, and the maker drops a copy that falls too far behind.
+    // Most replies end before they are copied to the bus, and the maker drops a copy that falls too far behind.
     return relayedStream({ cluster: this.cluster, maker, session, stream }, after);
   }
 
@@ -87,9 +87,9 @@ export class BusStreams implements SharedStreams {
   }
 
   /**
-   * The newest entry. Waits for the maker if the client already has an event that is not on the Bus yet. Each wait reads
-   * the Bus many times, and clients can invent event ids, so few lookups of a caller wait at the same time. The other
-   * lookups ask the maker at once.
+   * The newest entry. Waits for the maker if the client already has an event that is not on the Bus yet. Each wait
+   * reads the Bus many times, and clients can invent event ids, so few lookups of a caller wait at the same time. The
+   * other lookups ask the maker at once.
    */
   private async caughtUp(
     name: string,
@@ -133,13 +133,13 @@ function lacks(last: EventId | undefined, after: number): boolean {
   return behind > 0 && behind <= KEPT.maxLen;
 }
 
-/** A stream whose events were all delivered. */
+/** A stream whose events were all delivered already. */
 const OVER: Resumable = { connect: (sink) => sink.end(), disconnect: () => {} };
 
 const BEHIND = 2_000;
 const PAUSE = 100;
 const WAITING_PER_CALLER = 4;
-/** Matches the names that a session gives to shared streams. */
+/** Matches the names that sessions give to streams with a copy on the bus. */
 const SHARED = /-r\d+$/;
 
 /** The name of the stream on the Bus. It is in the shard of the maker, because the maker's fence guards its events. */

@@ -2,7 +2,9 @@
 import type { Id } from '../protocol/jsonrpc/message.js';
 import { type Bus, parseId, START } from '../state/bus.js';
 
-/** The bounds of a stream in memory, plus the first entry. `ttlMs` removes a stream that no replica finishes. */
+/**
+ * The same bounds as for a stream in memory, plus the first entry. `ttlMs` removes a stream that no replica finishes.
+ */
 export const KEPT = { maxLen: 1_001, maxBytes: 1024 * 1024, ttlMs: 10 * 60 * 1000 };
 
 /** `h`: the start, not an event. `e`: an event. `x`: the end, with a last event if another replica wrote the end. */

@@ -9,7 +9,7 @@ import { KEPT, readEntry, writeEntry } from './stream-entry.js';
 
 const BATCH = 100;
 const LOOK = 500;
-/** Two readers may end the same stream. The common mark makes the bus accept only one of the two ends. */
+/** Two readers may end the same stream. Both use the same mark, so the bus accepts only one of the two ends. */
 const MARK = 'ended for its maker';
 
 export interface StreamReaderOptions {
@@ -31,7 +31,7 @@ export class StreamReader implements Resumable {
   private stop: (() => void) | undefined;
   private cursor = START;
   private pumping: Promise<void> | undefined;
-  /** The stream may have unread events. */
+  /** Whether the stream may have unread events. */
   private again = false;
   private ending = false;
 
@@ -82,7 +82,7 @@ export class StreamReader implements Resumable {
     } catch (error) {
       // The stream was trimmed before this slow reader read it: the connection ends, and the client reconnects.
       if (isStateError(error, 'gap')) this.leave()?.end();
-      // Otherwise the bus is away, and the timer repeats the read.
+      // In all other cases the bus is away, and the timer repeats the read.
       else this.again = true;
     }
   }
@@ -110,7 +110,7 @@ export class StreamReader implements Resumable {
     if (this.ending) return;
     this.ending = true;
     try {
-      // The maker can append nothing after this read, because it lost its lease. It may have appended the end before.
+      // The maker can append nothing after this read, because it lost its lease. It may have appended the end already.
       await this.pump();
       if (this.again || !this.sink) return;
       const { bus, name, request } = this.options;

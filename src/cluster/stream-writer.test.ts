@@ -1,4 +1,7 @@
-/** The copy of a stream whose maker was away: what it may go on with, and what others said in its place. */
+/**
+ * The copy of a stream on the bus, after an outage of the bus: when its maker continues the copy, and when another
+ * replica has ended it.
+ */
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -29,15 +32,15 @@ afterEach(async () => {
 });
 
 interface Way {
-  /** Nothing gets through any more. */
+  /** No request reaches the bus, and no answer comes back. */
   cut: boolean;
-  /** The next append is made, and its answer lost. */
+  /** The next append succeeds, but its answer is lost. */
   mute: boolean;
-  /** How long an append takes. */
+  /** The duration of an append, in milliseconds. */
   delay?: number;
 }
 
-/** The bus as one replica reaches it. */
+/** A bus whose connection to one replica can fail. */
 function reached(way: Way): Bus {
   const lost = (): StateError => new StateError('unavailable', 'no answer', { outcome: 'unknown' });
   return new Proxy(state.bus, {
@@ -72,7 +75,7 @@ async function listen(streams: BusStreams, name: string): Promise<{ heard: strin
   return { heard, over };
 }
 
-test('an append that got no answer is not taken for the word of another', async () => {
+test('an own append whose answer was lost does not count as an append of another replica', async () => {
   const way = { cut: false, mute: false };
   const [a, b] = [await replica('a', way), await replica('b')];
   const name = `${a.prefix()}r1`;
@@ -82,7 +85,7 @@ test('an append that got no answer is not taken for the word of another', async 
   const { heard, over } = await listen(b, name);
   way.mute = true;
   const second = copy.append('two');
-  // While it waits to ask again, its lease is lost and taken anew.
+  // While the writer pauses, its lease is released, and then granted again.
   await sleep(100);
   await state.bus.release('replica:a', 'a');
   expect(await second).toBe(true);
@@ -93,18 +96,18 @@ test('an append that got no answer is not taken for the word of another', async 
   expect(ended).toBe(0);
 });
 
-test('what was taken while the bus was away is withdrawn where others ended the stream meanwhile', async () => {
+test('after an outage of the bus, the writer reports that another replica has ended its stream', async () => {
   const way = { cut: false, mute: false };
   const [a, b] = [await replica('a', way), await replica('b')];
   const name = `${a.prefix()}r1`;
   let ended = 0;
   const copy = a.open('session', name, 7, () => ended++);
   expect(await copy.append('one')).toBe(true);
-  // Nobody calls another dead who has just come himself.
+  // A replica does not declare others dead in its first two seconds.
   await sleep(2_100);
   const { heard, over } = await listen(b, name);
   way.cut = true;
-  // Its client is served all the same, to the end.
+  // The replica still sends all events to its own client.
   expect(await copy.append('two')).toBe(true);
   expect(await copy.finish()).toBe(true);
   await over;
@@ -113,20 +116,20 @@ test('what was taken while the bus was away is withdrawn where others ended the 
   expect(ended).toBe(0);
   way.cut = false;
   await expect.poll(() => ended, { timeout: 10_000 }).toBe(1);
-  // Whoever asks now hears what was said first.
+  // A client that asks now gets the events that were on the bus first.
   const again = await listen(b, name);
   await again.over;
   expect(again.heard).toEqual(heard);
 });
 
-test('P6: what waits for a bus that is away is bounded in bytes, for one stream and for all', async () => {
+test('P6: events that wait while the bus is away are bounded in bytes, for one stream and for all', async () => {
   const way = { cut: false, mute: false };
   const [a, b] = [await replica('a', way), await replica('b')];
   const names = Array.from({ length: 40 }, (_, i) => `${a.prefix()}r${i}`);
   const copies = names.map((name) => a.open('session', name, 7));
   await Promise.all(copies.map((copy) => copy.append('first')));
   way.cut = true;
-  /** 10 MB for the client of each stream, who is served all the same; returns the most that waited. */
+  /** Appends 10 MB to each stream, whose client gets all events; returns the most bytes that waited. */
   const flood = async (streams: readonly StreamCopy[]): Promise<number> => {
     let most = 0;
     const client = async (copy: StreamCopy): Promise<void> => {
@@ -145,7 +148,7 @@ test('P6: what waits for a bus that is away is bounded in bytes, for one stream 
   expect(ofAll).toBeGreaterThan(MOST_QUEUED);
   expect(ofAll).toBeLessThanOrEqual(64 * 1024 * 1024);
   way.cut = false;
-  // Streams that were given up are removed: nobody waits elsewhere for what never comes.
+  // Copies that were given up are removed, so that no reader waits for events that never come.
   await expect.poll(() => a.waitingBytes, { timeout: 20_000 }).toBe(0);
   const gone = async (name: string): Promise<boolean> =>
     b.find('session', name, 2).then(
@@ -155,12 +158,12 @@ test('P6: what waits for a bus that is away is bounded in bytes, for one stream 
   await expect.poll(async () => (await Promise.all(names.map(gone))).every(Boolean), { timeout: 20_000 }).toBe(true);
 }, 120_000);
 
-test('P3: a burst larger than the bus takes at once is shared before it is sent, however long that takes', async () => {
+test('P3: a burst larger than one append is on the bus before it is sent to the client, however long the appends take', async () => {
   const way = { cut: false, mute: false, delay: 20 };
   const [a, b] = [await replica('a', way), await replica('b')];
   const name = `${a.prefix()}r1`;
   const copy = a.open('session', name, 7);
-  // Each append takes a while: together far longer than clients wait for one.
+  // Each append takes time: all of them take far longer than a client waits for one.
   const appended = Array.from({ length: 350 }, (_, i) =>
     copy.append(`event ${i}`).then(() => state.bus.tail(`{replica:a}ev:session:${name}`)),
   );

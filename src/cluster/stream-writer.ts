@@ -135,7 +135,7 @@ export class StreamWriter implements StreamCopy {
   /** Starts the timer that fires if no entry reaches the bus for `PATIENCE`. Every appended entry restarts it. */
   private beginPatience(again = false): NodeJS.Timeout {
     return setTimeout(() => {
-      // This process stood still: the bus may not be slow, and other replicas may have ended the stream.
+      // This process stood still. The bus is perhaps not slow, and other replicas may have ended the stream.
       if (!again && this.membership.stoodStill) this.patience = this.beginPatience(true);
       else this.fallBehind();
     }, PATIENCE).unref();
@@ -172,7 +172,7 @@ export class StreamWriter implements StreamCopy {
   private async sendFirst(): Promise<void> {
     const { text, mark } = this.queue[0]!;
     const id = await this.bus.append(this.name, text, { ...KEPT, mark, fence: this.fence });
-    // The writer gave up meanwhile and removes the copy.
+    // The writer has given the copy up meanwhile, so the copy is removed.
     if (this.queue[0]?.mark !== mark) return;
     const before = parseId(this.last);
     const now = parseId(id);
@@ -205,8 +205,9 @@ export class StreamWriter implements StreamCopy {
       const fence = await this.membership.renewed(this.fence);
       if (fence.fence === this.fence.fence) return await this.pause();
       const [next, more] = await this.bus.read(this.name, this.last, 2);
-      // An own append without an answer may have succeeded: that entry is not one of another replica. The writer uses
-      // the new fence only after this check.
+      // The answer to an append of this writer may have been lost although the append succeeded. The entry at the head
+      // of the queue therefore does not count as an entry of another replica. The writer uses the new fence only after
+      // this check.
       if (!next || (!more && next[1] === this.queue[0]?.text)) {
         this.fence = fence;
         return;
@@ -221,7 +222,7 @@ export class StreamWriter implements StreamCopy {
     }
   }
 
-  /** Stops the copy. From here on only this replica has the stream. */
+  /** Gives the copy up. From now on only this replica has the stream. */
   private giveUp(why: string): void {
     this.options.log.warn({ why }, 'a stream can no longer be shared with the other replicas');
     this.state = 'given up';

@@ -47,7 +47,7 @@ function collect(stream: Resumable, after: number, wait: number, cancellation: C
     const sink: EventSink = {
       event: (id, data) => {
         events.push([id, Buffer.concat(data).toString('utf8')]);
-        // All events that are already present go into one answer.
+        // Puts all events that are already present into one answer.
         if (events.length === 1) setImmediate(() => answer(false));
       },
       end: (retry) => answer(true, retry),

@@ -32,7 +32,7 @@ export const a2a = group('The A2A endpoints.', {
     default: 8,
     min: 1,
     max: 100,
-    description: 'Maximum number of gateways on the way of a message.',
+    description: 'Maximum number of gateways that a message may pass through.',
   }),
   taskTtl: duration({ default: '72h', description: 'How long a task is stored after its last change.' }),
   parts: integer({
@@ -52,12 +52,12 @@ export const a2a = group('The A2A endpoints.', {
     default: 10_000,
     min: 10,
     max: 10_000_000,
-    description: 'Maximum number of stored tasks of a caller; beyond it the oldest finished ones are removed.',
+    description: 'Maximum number of stored tasks of a caller; beyond it the gateway removes the oldest finished tasks.',
   }),
   taskSize: size({
     default: '16MiB',
     description:
-      'The largest task; beyond it the oldest messages of its history are dropped, and larger artifacts refused.',
+      'Maximum size of a task; beyond it the gateway drops the oldest messages of the history, or refuses the task.',
   }),
   streams: integer({
     default: 100,
@@ -70,7 +70,7 @@ export const a2a = group('The A2A endpoints.', {
     min: 1,
     max: 100_000,
     description:
-      'Maximum number of unfinished tasks of a caller that a replica follows for webhooks or after their client left the stream.',
+      'Maximum number of unfinished tasks of a caller that a replica follows for webhooks, or after the client left the stream.',
   }),
   pushConfigs: integer({ default: 20, min: 1, max: 1000, description: 'Maximum number of webhooks of a task.' }),
 });

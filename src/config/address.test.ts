@@ -81,7 +81,7 @@ test('a URL is http or https, and is shown with its secrets masked', () => {
   expect(field.show('https://a:p@ss@b.example/')).toBe('https://********@b.example/');
 });
 
-test('a relative path starts at the file that contains it', () => {
+test('a relative path starts at the folder of the file that contains the path', () => {
   const field = filePath({ description });
   expect(read(field, './x')).toBe(path.resolve('/here/x'));
   expect(read(field, '/y')).toBe(path.resolve('/y'));

@@ -122,7 +122,10 @@ function parseUrl(value: string): URL | null {
   return URL.canParse(value) ? new URL(value) : null;
 }
 
-/** A path, made absolute: relative to the file that contains it, or to the working directory. */
+/**
+ * A path, made absolute. A relative path starts at the folder of the file that contains the path, or at the working
+ * directory.
+ */
 export function filePath<const O extends FieldOptions>(options: O): Scalar<Present<string, O>> {
   return scalarField<string, O>(
     {

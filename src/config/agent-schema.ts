@@ -19,11 +19,11 @@ export const agent = group('One A2A agent: a remote agent (`url`), or a set of M
   }),
   version: oneOf(['auto', ...VERSIONS] as readonly string[], {
     default: 'auto',
-    description: 'The A2A version of the agent: the one on its card, or exactly one.',
+    description: 'The A2A version of the agent: `auto` takes the version on its card.',
   }),
   binding: oneOf(['auto', 'jsonrpc', 'rest', 'grpc'], {
     default: 'auto',
-    description: 'The binding to use: the first on its card, or exactly one.',
+    description: 'The binding to use: `auto` takes the first binding on the card.',
   }),
   headers,
   auth: agentAuth,

@@ -11,7 +11,7 @@ export const audit = group(
     }),
     calls: oneOf(['auto', 'all', 'none'], {
       default: 'auto',
-      description: 'Whether calls are recorded; `auto` means if callers are identified, that is with `auth`.',
+      description: 'Whether calls are recorded; `auto` records them if callers are identified, that is, with `auth`.',
     }),
     exclude: list(
       text({
@@ -28,7 +28,7 @@ export const audit = group(
     arguments: oneOf(['hash', 'none'], {
       default: 'hash',
       description:
-        "What a record contains of a call's arguments: a hash with a key of `state.keys`, which does not reveal them to " +
+        'What a record contains of the arguments of a call: a hash with a key of `state.keys`, which hides them from ' +
         'readers without the key, or nothing.',
     }),
     onFailure: oneOf(['open', 'closed'], {

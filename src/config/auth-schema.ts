@@ -63,7 +63,7 @@ const issuer = group('One issuer of JWT access tokens: an OAuth authorization se
     ),
     scopes: claim('The claim with the scopes; default: `scope` and `scp`.'),
   }),
-  requiredScopes: list(scope, { description: 'Scopes that every request of its tokens needs.' }),
+  requiredScopes: list(scope, { description: 'Scopes that a token of this issuer must have for every request.' }),
 });
 
 const roleRule = group('Gives a role to callers.', {
@@ -99,7 +99,7 @@ const scopeRule = group('A scope of access tokens, and what needs it.', {
   tools: list(pattern('One tool.'), {
     description: "Tools whose calls need the scope, by the names in the gateway's lists; `*` matches any characters.",
   }),
-  includes: list(scope, { description: 'Scopes that this one includes.' }),
+  includes: list(scope, { description: 'Other scopes that this scope includes.' }),
 });
 
 export const AUTH = group(

@@ -61,7 +61,7 @@ export const BUILTIN_AUTH = group(
       rolesClaim: text({
         ...CLAIM,
         default: 'groups',
-        description: 'The claim of the ID token from which `roles` are derived.',
+        description: 'The claim of the ID token whose values `roles` maps to roles.',
       }),
       roles: list(roleOfValue, { description: 'The roles of users by the values of `rolesClaim`.' }),
       tenantClaim: text({ ...CLAIM, description: "The claim with the user's tenant; users without it are refused." }),

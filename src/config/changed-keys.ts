@@ -10,12 +10,14 @@ export function needsRestart(key: string): boolean {
   return !RELOADED.test(key);
 }
 
-/** The keys whose values differ between two configurations. It returns no values, because they may be secret. */
+/**
+ * The keys whose values differ between two configurations. The values are not returned, because they may be secret.
+ */
 export function changedKeys(before: Config, after: Config): string[] {
   return changedPaths(before, after).map((path) => path.join('.'));
 }
 
-/** The same keys as lists of names, because a name may contain a dot. */
+/** The changed keys as lists of names, because a name may contain a dot. */
 export function changedPaths(before: Config, after: Config): string[][] {
   return differences(SCHEMA, before, after, []);
 }

@@ -19,7 +19,7 @@ test('names added, removed and changed keys with their values, and the keys that
   expect(lines).toContain(' limits.pageSize (takes effect after a restart)');
 });
 
-test('a changed secret is named and never shown', () => {
+test('the key of a changed secret is named, and its value is never shown', () => {
   const server = (key: string) => load({ servers: { one: { command: 'x', env: { API_KEY: key } } } });
   const changes = configDiff(server('first-secret'), server('second-secret'));
   expect(changes).toMatchObject([{ key: 'servers.one.env.API_KEY', change: 'changed' }]);
@@ -27,7 +27,7 @@ test('a changed secret is named and never shown', () => {
   expect(diffLines(changes)).toEqual([{ mark: ' ', text: 'servers.one.env.API_KEY (a secret changed)' }]);
 });
 
-test('a name with a dot in it is found', () => {
+test('a changed entry whose name contains a dot is found', () => {
   const tools = (name: string) => load({ servers: { one: { command: 'x', tools: { rename: { 'a.b': name } } } } });
   expect(configDiff(tools('c'), tools('d'))).toMatchObject([{ before: 'c', after: 'd' }]);
 });

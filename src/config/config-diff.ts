@@ -52,7 +52,10 @@ export interface DiffLine {
   readonly text: string;
 }
 
-/** The changes as the lines of a diff. A secret that changed has the same mask on both sides, so a note says it. */
+/**
+ * The changes as the lines of a diff. The old and the new value of a secret have the same mask, so a note says that the
+ * secret changed.
+ */
 export function diffLines(changes: readonly ConfigChange[]): DiffLine[] {
   return changes.flatMap(({ key, restart, before, after }) => {
     const note = restart ? ' (takes effect after a restart)' : '';

@@ -60,7 +60,7 @@ test.each(['servers', 'agents'] as const)('%s: a registration with a token excha
   expect(read({ tokenExchange: client })).toThrow('is not allowed in a registration: it sends tokens of callers');
   expect(read({ tokenExchange: { clientId: 'a' } })).toThrow(place);
   expect(read({ clientCredentials: client })).not.toThrow();
-  // The operator writes the configuration file.
+  // The same settings are accepted from the configuration file, which the operator writes.
   const { settings } = readEntry(
     section,
     'Files',

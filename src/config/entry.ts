@@ -13,7 +13,10 @@ import { type EntrySection, visit } from './written.js';
 export interface EntryOptions {
   /** The configuration that the entry is added to: its global keys apply, and its names are taken. */
   readonly config: Config;
-  /** For `${NAME}` in the entry; undefined refuses it. Variables that set keys (`PARLEY_*`) have no effect here. */
+  /**
+   * The variables for `${NAME}` in the entry; if undefined, `${NAME}` is refused. Variables that set keys (`PARLEY_*`)
+   * have no effect here.
+   */
   readonly env: Environment | undefined;
   readonly cwd?: string;
 }
@@ -67,22 +70,22 @@ export function readEntry<S extends EntrySection>(
 /** Keys that start a program or read files for it. */
 const PROGRAM_KEYS: ReadonlySet<string> = new Set(['command', 'args', 'env', 'envFile', 'cwd']);
 
-/** A URL in the settings that the gateway sends requests to. */
+/** A URL in the settings to which the gateway sends requests. */
 export interface SettingUrl {
   readonly key: string;
   readonly url: string;
 }
 
 export interface Registration<S extends EntrySection> extends ReadEntry<S> {
-  /** Every URL of the settings: a caller supplied it, so the rules of `egress` apply. */
+  /** Every URL of the settings. A caller supplied these URLs, so the rules of `egress` apply. */
   readonly urls: readonly SettingUrl[];
 }
 
 /**
- * Reads a server or agent that is registered while the gateway runs. A caller of an API writes it, so it reaches less
- * than the configuration file: no programs (S1), otherwise the caller could run any program on this machine; no
- * `${NAME}` and no paths, otherwise the gateway would send its own secrets and keys to the URL of the caller; no token
- * exchange, otherwise the gateway would send the tokens of other callers there.
+ * Reads a server or agent that is registered while the gateway runs. A caller of an API writes these settings, so they
+ * may contain less than the configuration file. No programs (S1): otherwise the caller could run any program on this
+ * machine. No `${NAME}` and no paths: otherwise the gateway would send its own secrets and keys to the URL of the
+ * caller. No token exchange: otherwise the gateway would send the tokens of other callers to that URL.
  */
 export function readRegistration<S extends EntrySection>(
   section: S,
@@ -93,7 +96,7 @@ export function readRegistration<S extends EntrySection>(
   const problems = new Problems();
   const base = `${section}.${given.toLowerCase()}`;
   const urls: SettingUrl[] = [];
-  // Before the settings are read, because reading them opens the files that they name.
+  // This check comes before the settings are read, because reading them opens the files that they name.
   if (typeof value === 'object' && value !== null) urls.push(...suppliedUrls(section, value, base, problems));
   if (problems.errors.length > 0) throw new ConfigError(problems.all);
   return { ...readEntry(section, given, value, { ...options, env: undefined }), urls };
@@ -141,7 +144,7 @@ const memberOf = (value: unknown, key: string): unknown =>
     ? (value as Readonly<Record<string, unknown>>)[key]
     : undefined;
 
-/** With both slashes: other texts that begin with a scheme are paths to the fields that take a path or a URL. */
+/** Requires both slashes, because a field for a path or a URL takes a text such as `http:x` for a path. */
 const isHttpUrl = (text: string): boolean => /^https?:\/\//i.test(text);
 
 const NO_FILES = 'is a path; a registration cannot name files of the gateway';

@@ -97,11 +97,11 @@ describe('scalars', () => {
     expect(config(weather, { PARLEY_TIMEOUTS_CALL: '' }).timeouts.call).toBe(60_000);
   });
 
-  test('its value is not expanded', () => {
+  test('the value of a variable is not expanded', () => {
     expect(config(weather, { PARLEY_POLICY_APPROVE_TOOLS: '${X}' }).policy.approve.tools).toEqual(['${X}']);
   });
 
-  test('it replaces a value that could not be expanded', () => {
+  test('a variable replaces a value of the file that could not be expanded', () => {
     const value = { servers: { weather: { url: '${UNSET}' } } };
     expect(config(value, { PARLEY_SERVERS_WEATHER_URL: 'http://127.0.0.1:2/' }).servers['weather']?.url).toBe(
       'http://127.0.0.1:2/',
@@ -208,7 +208,7 @@ describe('servers', () => {
     expect(servers['web']?.headers).toEqual({ 'X-API-Key': 'new', authorization: 'Bearer t' });
   });
 
-  test('an existing name is preferred to a shorter new one', () => {
+  test('an existing name of a server is preferred to a shorter new name', () => {
     const file = { servers: { files: { command: 'x' }, 'files-env': { url: 'http://127.0.0.1:1' } } };
     const { servers } = config(file, { PARLEY_SERVERS_FILES_ENV_URL: 'http://127.0.0.1:2' });
     expect(servers['files-env']?.url).toBe('http://127.0.0.1:2');
@@ -237,7 +237,7 @@ describe('variable names of other programs', () => {
     expect(config(weather, { MCP_SSE_LEGACY_MODE: 'true' }).mcp.legacyMode).toBe(true);
   });
 
-  test('they override the file, and the names of Parley override them', () => {
+  test('variables of other programs override the file, and variables of Parley override both', () => {
     expect(config({ ...weather, mcp: { sse: true } }, { MCP_SSE_TRANSPORT_ENABLED: '0' }).mcp.sse).toBe(false);
     expect(config(weather, { MCP_SSE_TRANSPORT_ENABLED: '0', PARLEY_MCP_SSE: '1' }).mcp.sse).toBe(true);
   });
@@ -292,7 +292,7 @@ describe('variables of other gateways (C-30)', () => {
       expect([...names, ...named]).toContain(name);
   });
 
-  test('a wrong value is an error that names the variable', () => {
+  test('a wrong value of such a variable is an error that names the variable', () => {
     expect(problems(weather, { A2A_TASK_TTL_SECONDS: 'soon' })).toMatchObject([
       { severity: 'error', key: 'a2a.taskTtl', origin: { variable: 'A2A_TASK_TTL_SECONDS' } },
     ]);

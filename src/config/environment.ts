@@ -6,7 +6,9 @@ import { emptyMap, parseText, type Raw, type RawMap, type RawScalar } from './ra
 import { join } from './validate.js';
 
 const PREFIX = 'PARLEY_';
-/** Variables that are not keys: the path of the file, the token of commands, and the values of an editor's `${input:…}`. */
+/**
+ * Variables that are not keys: the path of the file, the token of commands, and the values of an editor's `${input:…}`.
+ */
 const OTHER_NAMES = /^PARLEY_(CONFIG$|TOKEN$|INPUT_)/;
 /** Kubernetes sets these variables in containers if there is a service named `parley`. */
 const SERVICE_LINK = /^PARLEY_(SERVICE_(HOST|PORT)|PORT=(tcp|udp|sctp):|PORT_\d+_(TCP|UDP|SCTP))/;
@@ -75,7 +77,10 @@ export function applyEnvironment(
   }
 }
 
-/** The variables of other gateways that need a conversion or have no effect, without those that a key names itself. */
+/**
+ * The variables of other gateways that need a conversion or have no effect. Variables in the `oldNames` of a key are
+ * not among them.
+ */
 export function otherGatewayVariables(schema: Field): OtherGatewayVariable[] {
   const named = new Set(oldNames(schema).map(({ oldName }) => oldName));
   return OTHER_GATEWAY_VARIABLES.filter(({ name }) => !named.has(name));
@@ -125,7 +130,9 @@ interface Assignment {
   readonly problems: Problems;
 }
 
-/** Finds the key with the words `parts` and sets it. Returns false, and leaves `at` unchanged, if there is no such key. */
+/**
+ * Finds the key with the words `parts` and sets it. Returns false, and leaves `at` unchanged, if there is no such key.
+ */
 function assign(field: Field, parts: readonly string[], at: RawMap, assignment: Assignment): boolean {
   switch (field.kind) {
     case 'group':
@@ -182,7 +189,9 @@ function assignItem(
   return true;
 }
 
-/** The keys whose words start `parts`, the longest first: CALL_MAX before CALL. The words may also lack the underscores. */
+/**
+ * The keys whose words start `parts`, the longest first: CALL_MAX before CALL. The words may also lack the underscores.
+ */
 function childrenNamed(fields: Readonly<Record<string, Field>>, parts: readonly string[]): [string, number][] {
   const found: [string, number][] = [];
   for (const name of Object.keys(fields)) {

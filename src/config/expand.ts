@@ -27,7 +27,8 @@ export function expandTree(raw: Raw, key: string, expansion: Expansion, lenient 
       if (typeof raw.value !== 'string' || raw.literal === true || !raw.value.includes('$')) return raw;
       const before = expansion.problems.all.length;
       const value = expandText(raw.value, { ...expansion, key, origin: raw.origin, relaxed });
-      // A value that cannot be expanded counts as missing: half a value would only cause more errors.
+      // A value that cannot be expanded counts as missing, because a partly expanded value would only cause more
+      // errors.
       const failed = expansion.problems.all.length > before;
       return { ...raw, value: failed ? null : value, literal: true };
     }
@@ -129,7 +130,7 @@ function variableOf(name: string): string | undefined {
   return undefined;
 }
 
-/** The variable with the value that VS Code would ask its user for; a gateway cannot ask. */
+/** The variable that replaces a question of VS Code to its user, because a gateway cannot ask. */
 export function inputVariable(id: string): string {
   return `PARLEY_INPUT_${id.toUpperCase().replace(/[^A-Z0-9]+/g, '_')}`;
 }

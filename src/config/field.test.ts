@@ -35,7 +35,7 @@ describe('duration', () => {
     expect(read(field, written)).toBeInstanceOf(Refusal);
   });
 
-  test('a value that would overflow a timer is refused, because Node would fire it at once', () => {
+  test('a value that would overflow a timer is refused, because Node would fire the timer at once', () => {
     expect(read(field, '24d')).toBe(24 * 86_400_000);
     expect(read(field, '25d')).toBeInstanceOf(Refusal);
     expect(read(field, '0s')).toBeInstanceOf(Refusal);

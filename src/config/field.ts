@@ -39,7 +39,7 @@ export interface Scalar<T> {
   show(value: T): RawValue;
 }
 
-/** A JSON Schema, as far as the configuration needs one. */
+/** The keywords of JSON Schema that the configuration needs. */
 export interface JsonSchema {
   readonly [keyword: string]: unknown;
 }

@@ -21,7 +21,8 @@ export function adaptRoot(root: RawMap, problems: Problems): Map<string, string>
   root.entries.delete('$schema');
   adaptServers(root, problems);
   for (const [name, { origin }] of foreign ? [...root.entries] : []) {
-    // A key similar to one of ours stays and is refused later: `auht` must not pass as a key of another program.
+    // A key that is similar to a key of Parley is kept here and refused later, so that `auht` does not count as a key
+    // of another program.
     if (ROOT_KEYS.includes(name) || nearest(name, ROOT_KEYS) !== undefined) continue;
     root.entries.delete(name);
     problems.warn(
@@ -91,7 +92,10 @@ export function adaptAgents(root: RawMap, problems: Problems): void {
   root.entries.set('agents', { ...entry, node: { ...entry.node, entries: agents } });
 }
 
-/** Two underscores separate the server's name from the tool's name, so a server's name has no two in it and none at its end. */
+/**
+ * Two underscores separate the server's name from the tool's name. A server's name therefore contains no two
+ * underscores in a row, and does not end with an underscore.
+ */
 const NAME = /^(?!.*__)[a-z0-9_-]*[a-z0-9-]$/;
 
 /** The name of a server or agent in its allowed characters; empty if none of them is allowed. */
@@ -159,7 +163,8 @@ function adaptServer(node: Raw, key: string, container: Container, problems: Pro
     if (SERVER_KEYS.includes(name) && !(name === 'auth' && value.kind === 'scalar')) continue;
     const ignored = IGNORED[name];
     const near = ignored === undefined ? nearest(name, SERVER_KEYS) : undefined;
-    // Under `servers` a key similar to one of ours stays and is refused later: `invocaton: false` must not leave tools callable.
+    // Under `servers`, a key that is similar to a key of Parley is kept here and refused later. Otherwise `invocaton:
+    // false` would be ignored, and the tools would stay callable.
     if (near !== undefined && container === 'servers') continue;
     entries.delete(name);
     const fix = near === undefined ? (ignored ?? 'remove it to avoid this warning') : `did you mean ${near}?`;
@@ -267,7 +272,7 @@ function adaptTools(
   prefix: string | undefined,
 ): void {
   const written = entries.get('tools');
-  // Some programs list the allowed tools under `tools`.
+  // Some programs name the key with the allowed tools `tools`.
   const all = written?.node.kind === 'list' ? { ...written, node: emptyMap(written.origin) } : written;
   const tools = new Map(all?.node.kind === 'map' ? all.node.entries : []);
   let origin = written?.origin;

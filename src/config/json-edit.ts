@@ -1,8 +1,8 @@
 import { isDeepStrictEqual } from 'node:util';
 
 /**
- * Changes one member of a JSON text and leaves every other byte as it is: comments, trailing commas, indentation and line
- * ends. Editors and clients keep their configuration in such files.
+ * Changes one member of a JSON text and leaves every other byte as it is: comments, trailing commas, indentation and
+ * line ends. Editors and clients keep their configuration in such files.
  */
 
 /** Sets the member at `path`. Missing maps on the way are created. Throws if the text is not a map. */
@@ -107,7 +107,7 @@ function parseMap(text: string, open: number): JsonMap {
   return { open, close: at, members };
 }
 
-/** Deep enough for every real file; a deeper one must not exhaust the stack. */
+/** Maximum depth of a JSON text, so that a deep text cannot exhaust the stack. No real file is this deep. */
 const MAX_DEPTH = 200;
 
 function endOfValue(text: string, start: number): number {
@@ -190,7 +190,7 @@ function insert(text: string, map: JsonMap, member: string, unit: string, depth:
   const end =
     after + (/^[ \t]*(?:\/\/[^\r\n]*|\/\*[^\r\n]*?\*\/)(?=[ \t]*\r?\n)/.exec(text.slice(after))?.[0].length ?? 0);
   const comma = last.comma === undefined ? ',' : '';
-  // A trailing comma stays in style.
+  // If the last member had a trailing comma, the new last member gets one too.
   const own = last.comma === undefined ? '' : ',';
   return `${text.slice(0, after)}${comma}${text.slice(after, end)}${lead}${member}${own}${text.slice(end)}`;
 }
@@ -200,7 +200,7 @@ function cut(text: string, { open, close, members }: JsonMap, index: number): st
   const member = members[index]!;
   const before = members[index - 1];
   if (member.comma === undefined && before?.comma !== undefined) {
-    // The last member: the comma before it goes, comments between the two stay.
+    // Removing the last member also removes the comma after the member before it. Comments between the two stay.
     const kept = text.slice(before.comma + 1, member.at).trimEnd();
     return text.slice(0, before.comma) + kept + text.slice(member.to);
   }

@@ -40,7 +40,7 @@ function schemaOf(field: Field): JsonSchema {
       const array = { type: 'array', items };
       return {
         description: field.description,
-        // A single value in the place of a list is a list of one.
+        // A single value in the place of a list is read as a list with this value.
         ...(field.item.kind === 'scalar' ? { anyOf: [array, withoutNotes(items)] } : array),
         ...(field.default.length > 0 && { default: field.default }),
       };

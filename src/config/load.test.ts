@@ -325,11 +325,11 @@ describe('where the gateway listens', () => {
     },
   );
 
-  test.each(['127.0.0.1:4600', '[::1]:4600', 'localhost:4600'])('%s does not', (listen) => {
+  test.each(['127.0.0.1:4600', '[::1]:4600', 'localhost:4600'])('%s needs no auth', (listen) => {
     expect(checkValue({ listen })).toEqual([]);
   });
 
-  test('a gateway that opens no port does not', () => {
+  test('a gateway that opens no port needs no auth', () => {
     expect(
       problemsOf(() => configFrom({ listen: '0.0.0.0:1', servers: { a: { command: 'x' } } }, { listens: false })),
     ).toEqual([]);
@@ -338,7 +338,7 @@ describe('where the gateway listens', () => {
 
 describe('callers', () => {
   const tokens = (...list: object[]) => checkValue({ auth: { tokens: list } });
-  test('15 characters refuse to start, 16 warn, 32 are silent (S4-12)', () => {
+  test('a token of 15 characters stops the start, 16 characters cause a warning, 32 characters cause none (S4-12)', () => {
     expect(tokens({ name: 'ada', token: good.slice(0, 15) })).toMatchObject([
       {
         severity: 'error',
@@ -351,7 +351,7 @@ describe('callers', () => {
     expect(tokens({ name: 'ada', token: good })).toEqual([]);
   });
 
-  test('no two share a name or a token', () => {
+  test('no two callers share a name or a token', () => {
     expect(tokens({ name: 'ada', token: good }, { name: 'ada', token: `${good}2` })).toMatchObject([
       { severity: 'error', code: 'duplicate', key: 'auth.tokens[1].name', message: expect.stringContaining('"ada"') },
     ]);
@@ -360,7 +360,7 @@ describe('callers', () => {
     expect(JSON.stringify(found)).not.toContain(good);
   });
 
-  test('each has a name and a token', () => {
+  test('each caller has a name and a token', () => {
     expect(tokens({ token: good }, { name: 'bob' }, { name: 'a b', token: `${good}3` })).toMatchObject([
       { code: 'required', key: 'auth.tokens[0].name' },
       { code: 'required', key: 'auth.tokens[1].token' },

@@ -19,7 +19,7 @@ export interface LoadOptions {
   readonly file?: string;
   readonly cwd?: string;
   readonly env?: Environment;
-  /** False for `parley stdio`: it opens no port, so the address is not checked. */
+  /** False for `parley stdio`, which opens no port, so that `listen` is not checked. */
   readonly listens?: boolean;
 }
 

@@ -17,7 +17,7 @@ export const session = group('Sessions of clients whose revision has sessions.',
   resumeWindow: duration({
     default: '10m',
     description:
-      'How long a call runs on after its client lost the connection; a client that returns in time gets the answer.',
+      'How long a call continues after its client lost the connection; a client that reconnects in time gets the answer.',
   }),
   clientTermination: flag({ default: true, description: 'Whether a client may end its session with DELETE.' }),
 });
@@ -50,7 +50,7 @@ export const mcp = group('The MCP endpoints.', {
   rawProxy: flag({
     default: false,
     description:
-      'Whether administrators reach servers below `/mcp-proxy/<server>/`, past the rules about tools and their calls.',
+      'Whether administrators reach servers below `/mcp-proxy/<server>/`, where the rules about tools and calls do not apply.',
     oldNames: ['MCP_PROTOCOL_PROXY_ENABLED'],
   }),
   webSocket: flag({ default: true, description: 'Whether the gateway serves WebSocket.' }),

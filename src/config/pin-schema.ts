@@ -6,9 +6,10 @@ const MODES = ['off', 'warn', 'quarantine'] as const;
 export const pin = oneOf(MODES, {
   default: 'warn',
   description:
-    'The treatment of a tool, prompt, resource template or introduction whose definition differs from the first one: ' +
-    '`warn` logs it, `quarantine` does not offer it until `parley pins approve`, `off` does not compare.',
+    'The treatment of a tool, prompt, resource template or introduction whose definition differs from its first ' +
+    'definition: `warn` logs the change, `quarantine` withholds the item until `parley pins approve`, `off` compares ' +
+    'nothing.',
 });
 
 /** The override of `pin` for one server or agent. */
-export const ownPin = oneOf(MODES, { description: 'Overrides `pin` for this one.' });
+export const ownPin = oneOf(MODES, { description: 'Overrides `pin` for this server or agent.' });

@@ -175,7 +175,7 @@ interface WrittenPlugin {
   readonly redaction: { readonly patterns: readonly string[] };
 }
 
-/** The name of a plugin: the written one, or one from its module or address. */
+/** The name of a plugin: its `name`, otherwise a name that is derived from its module or address. */
 export function pluginName({ name, use, url }: Pick<WrittenPlugin, 'name' | 'use' | 'url'>): string {
   if (name !== undefined) return name;
   const source = url === undefined ? path.basename(use ?? '').replace(/\.[cm]?[jt]s$/, '') : new URL(url).hostname;

@@ -5,7 +5,10 @@ import type { WrittenConfig } from './schema.js';
 /** The place of a key, or of the nearest parent key in the file. */
 type At = (key: string) => Origin | undefined;
 
-/** Parses every condition, so that a wrong one stops the start, and a reload keeps the rules in effect. */
+/**
+ * Parses every condition, so that a wrong condition stops the start of the gateway. At a reload, the rules in effect
+ * stay.
+ */
 export function checkConditions({ policy, limits }: WrittenConfig, problems: Problems, at: At): void {
   for (const list of ['rules', 'proposed'] as const) {
     const names = new Map<string, number>();

@@ -97,7 +97,7 @@ describe('YAML', () => {
     ]);
   });
 
-  test('all syntax errors are reported, with their lines and without the text there', () => {
+  test('all syntax errors are reported with their lines, and the text of these lines is not quoted', () => {
     const { raw, problems } = parse('a: [1, 2\nb: "open\nc: }hush-hush\n');
     expect(raw).toBeUndefined();
     expect(problems.length).toBeGreaterThan(0);

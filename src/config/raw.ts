@@ -20,7 +20,7 @@ export interface RawScalar {
   readonly kind: 'scalar';
   readonly value: RawValue;
   readonly origin: Origin;
-  /** Not expanded: `${…}` in the value of an environment variable stays as it is. */
+  /** Whether `${…}` in the value stays as it is, which is the case for values of environment variables. */
   readonly literal?: boolean;
 }
 
@@ -42,11 +42,13 @@ export interface RawList {
   readonly origin: Origin;
 }
 
-/** YAML aliases can expand a small file into a huge or infinite one; these limits are far above real configurations. */
+/**
+ * YAML aliases can expand a small file into huge or infinite values. These limits are far above real configurations.
+ */
 const MAX_NODES = 100_000;
 const MAX_DEPTH = 50;
 const FLATTEN = 'write the values with fewer levels, and without nested aliases';
-/** One error can make the parser find many. */
+/** Limit on the reported errors, because one mistake can cause many errors of the parser. */
 const MAX_FAULTS = 10;
 
 export function emptyMap(origin: Origin = {}): RawMap {
@@ -75,7 +77,7 @@ export function parseText(text: string, format: 'yaml' | 'json', origin: Origin,
   const deep = faults.some(({ message }) => message.startsWith('Maximum call stack'));
   if (deep) problems.error('syntax', '', `values are nested more than ${MAX_DEPTH} deep`, FLATTEN, origin);
   for (const fault of deep ? [] : faults.slice(0, MAX_FAULTS)) {
-    // The text there may be a secret: the parser's quotation is left out.
+    // The message does not quote the text of the error, because the text may be a secret.
     const message = (fault.message.split('\n')[0] ?? '').replace(/: ".*$|[.:]$/, '');
     problems.error('syntax', '', message, `correct the ${format.toUpperCase()} here`, lineOf(fault.pos[0]));
   }

@@ -13,10 +13,12 @@ export interface ReplicaRule {
   isWritten(key: string): boolean;
 }
 
-/** Replicas of one server; more would make its health and metrics hard to read. */
+/**
+ * Maximum number of replicas of one server. More replicas would make the health and metrics of the server hard to read.
+ */
 const MOST_REPLICAS = 64;
 
-/** Without `url`, the first of the replicas is the `url`. */
+/** If `url` is missing, the first of the replicas becomes the `url`. */
 export function withUrl(server: WrittenServer): WrittenServer {
   const [url, ...replicas] = server.replicas;
   if (server.url !== undefined || server.command !== undefined || url === undefined) return server;

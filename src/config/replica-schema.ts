@@ -16,7 +16,7 @@ export const replicaRouting = {
     default: '1s',
     description:
       'The time that a call should take, for the choice among `replicas` and among agents with equal skills: a call ' +
-      'that takes as long is worth half of an immediate one.',
+      'of this duration is worth half of an immediate call.',
   }),
   recordChoices: flag({
     default: true,

@@ -28,11 +28,11 @@ export const ROUTING = group('How the endpoint for all servers shows its tools, 
     url: httpUrl({
       description:
         'The OpenAI-compatible endpoint, such as `http://127.0.0.1:8080/v1/embeddings`, which gets the texts of searches and ' +
-        'tools; without it words decide alone.',
+        'tools; without it, searches compare words only.',
     }),
     model: text({ default: 'default', description: 'The name of the model at the endpoint.' }),
     key: secret({ description: 'The key for the endpoint, sent as a bearer token.' }),
-    weight: integer({ default: 30, min: 0, max: 100, description: 'The share of vectors in a score, in percent.' }),
+    weight: integer({ default: 40, min: 0, max: 100, description: 'The share of vectors in a score, in percent.' }),
     timeout: duration({ default: '500ms', description: 'How long a search waits for the vector of its query.' }),
   }),
 });

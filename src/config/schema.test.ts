@@ -47,7 +47,7 @@ test('the defaults', () => {
       recordChoices: true,
       learn: 'off',
       keepTexts: false,
-      vectors: { model: 'default', weight: 30, timeout: 500 },
+      vectors: { model: 'default', weight: 40, timeout: 500 },
     },
     timeouts: {
       connect: 5000,

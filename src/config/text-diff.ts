@@ -1,8 +1,11 @@
 import { hideTokens } from '../identity/mask-secrets.js';
 
-/** Unchanged lines around each change. */
+/** Number of unchanged lines that are shown around each change. */
 const CONTEXT = 2;
-/** Larger tables of the comparison take too much memory; then everything between the first and last change is shown. */
+/**
+ * Maximum size of the table of the comparison, because a larger table takes too much memory. If a comparison needs a
+ * larger table, all lines between the first and the last change are shown as removed and added.
+ */
 const MOST_CELLS = 4_000_000;
 
 /** A line of a diff; `skipped` stands for unchanged lines. */

@@ -64,7 +64,7 @@ export function checkUpstreamAuth(upstream: Upstream, key: string, reading: Upst
   }
   const client = join(within, 'clientCredentials');
   if (auth.apiKey !== undefined && written(client))
-    error(client, 'conflicts with apiKey', 'remove one of them: all callers would use both');
+    error(client, 'conflicts with apiKey', 'remove one of them, because both are for all callers');
   for (const part of ['header', 'prefix'] as const) {
     if (auth[part] === undefined || auth.apiKey !== undefined) continue;
     error(join(within, part), 'needs apiKey', 'add apiKey, or remove it', 'required');
@@ -83,7 +83,7 @@ export function checkUpstreamAuth(upstream: Upstream, key: string, reading: Upst
   }
 }
 
-/** The header that the credential of `auth` is sent in, as far as the configuration says. */
+/** The header that the credential of `auth` is sent in, if the configuration names the header. */
 function usedHeader({ auth }: Upstream, written: UpstreamAuthReading['written'], within: string): string | undefined {
   const token = ['clientCredentials', 'tokenExchange'].some((grant) => written(join(within, grant)));
   if (token || auth.username !== undefined) return 'Authorization';

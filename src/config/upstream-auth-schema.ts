@@ -1,4 +1,6 @@
-/** How the gateway authenticates at servers and agents: `servers.<name>.auth`, `agents.<name>.auth`, `forwardHeaders`. */
+/**
+ * How the gateway authenticates at servers and agents: `servers.<name>.auth`, `agents.<name>.auth`, `forwardHeaders`.
+ */
 import { httpUrl, pemText } from './address.js';
 import { group, list, map, oneOf, secret, text } from './field.js';
 import { upstreamLogin } from './upstream-login-schema.js';
@@ -28,12 +30,13 @@ export const headers = map(secret({ description: 'The value of one header.', ...
 
 export const forwardHeaders = map(headerName('The name under which the header is sent on.'), {
   description:
-    "Headers of the caller's request that are sent on, by their names in the request, with the names to send; no other " +
-    'header is. Headers with credentials of the caller, such as `Authorization` and `Cookie`, are never sent on.',
+    "Headers of the caller's request that are sent on, by their names in the request, with the names to send; other " +
+    'headers are not sent on. Headers with credentials of the caller, such as `Authorization` and `Cookie`, are never ' +
+    'sent on.',
   keys: 'header',
 });
 
-export const callerHeaders = list(headerName('One header of the request to the server.'), {
+export const callerHeaders = list(headerName('The name of one header of the request to the server.'), {
   description:
     'Headers that callers may set in requests to this server, such as `Authorization`: the value of ' +
     '`x-mcp-<server>-<header>` in the request of the caller replaces the header that the gateway would send.',
@@ -57,7 +60,8 @@ const oauthClient = (what: string) => ({
   }),
   clientAuthentication: oneOf(['auto', 'basic', 'post'], {
     preset: '`auto`',
-    description: 'How `clientSecret` is sent: by the metadata of the issuer, as HTTP Basic, or in the body.',
+    description:
+      'How `clientSecret` is sent: `basic` as HTTP Basic, `post` in the body, `auto` as the metadata of the issuer says.',
   }),
   scope: text({ description: 'The scopes to ask for, separated by spaces.' }),
   resource: text({ description: 'The `resource` to ask for (RFC 8707); default: `url`; `none` asks for none.' }),

@@ -4,8 +4,8 @@ import { type Origin, type Problems, show } from './problem.js';
 import type { WrittenConfig } from './schema.js';
 
 /**
- * The paths of the gateway itself below /connect, which no server at which users sign in can have as a name. A test
- * compares them with the routes.
+ * The gateway's own paths below /connect. A server at which users sign in cannot have one of these names. A test
+ * compares the names with the routes.
  */
 export const RESERVED_LOGINS: ReadonlySet<string> = new Set(['agents', 'callback', 'client-metadata.json', 'return']);
 

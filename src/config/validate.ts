@@ -11,7 +11,9 @@ export interface Reading {
   readonly origins: Map<string, Origin>;
 }
 
-/** Validates and converts the parsed file. It reports every problem; the value is usable only without errors. */
+/**
+ * Validates and converts the parsed file. Every problem is reported. If there is an error, the value must not be used.
+ */
 export function readField(field: Field, raw: Raw | undefined, key: string, reading: Reading): unknown {
   if (raw !== undefined) reading.origins.set(key, raw.origin);
   // A key without a value (`hosts:`) counts as missing.
@@ -62,7 +64,7 @@ function readList(field: List<Field>, raw: Raw | undefined, key: string, reading
   if (raw === undefined) {
     return field.default.map((value) => readField(field.item, { kind: 'scalar', value, origin: {} }, key, reading));
   }
-  // A single value in the place of a list becomes a list of one.
+  // A single value in the place of a list becomes a list with this value.
   const items = raw.kind === 'list' ? raw.items : raw.kind === 'scalar' ? [raw] : undefined;
   if (items === undefined) {
     reading.problems.error('type', key, 'must be a list, not a map', 'write a list: [a, b]', raw.origin);
@@ -72,7 +74,7 @@ function readList(field: List<Field>, raw: Raw | undefined, key: string, reading
 }
 
 function readMap(field: Dictionary<Field>, raw: Raw | undefined, key: string, reading: Reading): object {
-  // Without a prototype, because a server may be called `constructor`.
+  // An object without a prototype, because a server may be called `constructor`.
   const result: Record<string, unknown> = Object.create(null);
   const map = asMap(raw, key, reading.problems);
   for (const [name, { node, origin }] of map.entries) {

@@ -12,8 +12,8 @@ export interface ViewRulesOptions {
 }
 
 /**
- * Names that no server and no view can have, with the endpoint of the gateway at its path `/mcp/NAME` or `/NAME/mcp`. A
- * test compares them with the routes.
+ * Names that no server and no view can have, each with the endpoint of the gateway at the path `/mcp/NAME` or
+ * `/NAME/mcp`. A test compares the names with the routes.
  */
 export const RESERVED_SERVERS: ReadonlyMap<string, string> = new Map([
   ...['sse', 'messages'].map((name) => [name, `/mcp/${name}`] as const),
@@ -64,7 +64,7 @@ function checkView(view: WrittenView, key: string, { config, problems, at }: Vie
   for (const [index, name] of view.servers.entries()) {
     if (servers.includes(name.toLowerCase())) continue;
     const near = nearest(name.toLowerCase(), servers);
-    // A server may be registered while the gateway runs.
+    // Only a warning, because the server may be registered later, while the gateway runs.
     const fix = near === undefined ? 'add the server, or remove it here' : `did you mean ${near}?`;
     const path = `${key}.servers[${index}]`;
     problems.warn('name', path, `there is no server ${show(name)} in the configuration`, fix, at(path));

@@ -19,7 +19,7 @@ const view = group('One view: a virtual MCP server at `/mcp/<name>`.', {
   when: text({
     description:
       'A condition in CEL about the caller, such as `"analysts" in caller.groups`: for other callers the view does not ' +
-      'exist; a caller also needs the right to one of its servers.',
+      'exist; a caller also needs the right to use one of its servers.',
     pattern: /\S/,
     what: 'is empty',
     fix: 'write a condition, or remove the key',
@@ -54,14 +54,14 @@ const view = group('One view: a virtual MCP server at `/mcp/<name>`.', {
   }),
   routing: group('How the view lists its tools; default: as in `routing`.', {
     exposure: oneOf(['full', 'search', 'hybrid', 'auto'], { description: 'As `routing.exposure`.' }),
-    pinned: list(tool, { description: 'As `routing.pinned`; used with `exposure`.' }),
+    pinned: list(tool, { description: 'Like `routing.pinned`; used with `exposure`.' }),
   }),
 });
 
 export const views = map(view, {
   description:
-    'Virtual servers, by name: each shows some servers, tools, prompts and resources at `/mcp/<name>`. A view has no name ' +
-    'of a server.',
+    'Virtual servers, by name: each shows some servers, tools, prompts and resources at `/mcp/<name>`. A view cannot ' +
+    'have the name of a server.',
   keys: 'server',
 });
 

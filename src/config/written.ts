@@ -56,8 +56,8 @@ const maskText = (field: Scalar<unknown>, text: string): string =>
   field.secret || (field.type === 'path or PEM' && isPem(text)) ? MASK : hideCredentials(text);
 
 /**
- * Puts the stored secrets in the place of their masks, so that settings can be changed without sending them again.
- * `missing` gets the keys of masks without a stored secret.
+ * Puts the stored secrets in the place of their masks, so that settings can be changed without sending them again. The
+ * keys of masks without a stored secret are added to `missing`.
  */
 export function unmasked(
   section: EntrySection,

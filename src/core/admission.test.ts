@@ -23,15 +23,15 @@ const hiding = (hidden: string, later = false): Admission => ({
   },
 });
 
-describe('several admissions', () => {
-  test('one is used as it is, and without a hiding one nothing is hidden', () => {
+describe('combined admissions', () => {
+  test('a single admission is returned unchanged; admissions that hide nothing have no `sees`', () => {
     expect(allAdmissions([open])).toBe(open);
     const both = allAdmissions([open, open]);
     expect(both.sees).toBeUndefined();
     expect(seesAll(both, ada)).toBe(true);
   });
 
-  test('show what all of them show, without a promise if none is needed', async () => {
+  test('show a target only if all of them show it, and return a promise only for an asynchronous decision', async () => {
     const sync = allAdmissions([hiding('a'), open, hiding('b')]);
     expect(['a', 'b', 'c'].map((server) => sees(sync, ada, tool(server)))).toEqual([false, false, true]);
     const later = allAdmissions([hiding('a', true), hiding('b')]);
@@ -43,7 +43,7 @@ describe('several admissions', () => {
     expect(sees(later, GATEWAY, tool('a'))).toBe(true);
   });
 
-  test('admit what none of them refuses', async () => {
+  test('admit a request only if no admission refuses it', async () => {
     const sync = allAdmissions([hiding('a'), open, hiding('b')]);
     expect(sync.admit(request('c'))).toBeUndefined();
     expect(() => sync.admit(request('b'))).toThrow('refused by b');
@@ -53,7 +53,7 @@ describe('several admissions', () => {
     await expect(later.admit(request('c'))).resolves.toBeUndefined();
   });
 
-  test('a caller sees everything if each of them says so', () => {
+  test('a caller sees everything only if every admission says so', () => {
     const knows = (everything: boolean): Admission => ({ ...hiding('a'), seesEverything: () => everything });
     expect(seesAll(allAdmissions([knows(true), knows(true)]), ada)).toBe(true);
     expect(seesAll(allAdmissions([knows(true), knows(false)]), ada)).toBe(false);

@@ -7,15 +7,13 @@ import { mapInSlices } from './time-slices.js';
 /** The item of a server or agent that a call targets. */
 export interface ItemTarget {
   readonly server: string;
-  /**
-   * `method`: a method of an extension that only the server knows. `server`: the server itself, in lists and messages.
-   */
+  /** `method`: a method of an extension that only the server knows. `server`: the server as a whole. */
   readonly kind: 'tool' | 'prompt' | 'resource' | 'agent' | 'task' | 'method' | 'server';
   /** The name or URI that the server gives the target. */
   readonly name: string;
   /** The configured name of a tool, before any prefix, where it differs from the server's own name. */
   readonly offered?: string;
-  /** The tool as its server lists it, if known; only in questions about visibility. */
+  /** The tool as its server lists it, if known. Present only in targets that are passed to `sees`. */
   readonly definition?: JsonObject;
 }
 
@@ -36,24 +34,27 @@ export interface AdmissionRequest {
   readonly protocol: 'mcp' | 'a2a';
   readonly method: string;
   readonly target: Target;
-  /** Parsed on first read. */
+  /** The arguments of the call, parsed on first read. */
   readonly arguments: JsonValue | undefined;
   /** The tool as its server lists it, if known. */
   readonly item?: { readonly value: JsonObject } | undefined;
-  /** The call is part of another call of the same caller, which has passed the interceptors already. */
+  /**
+   * `nested`: the call is part of an outer call of the same caller, and the outer call has already passed the
+   * interceptors.
+   */
   readonly call?: { readonly nested?: true };
-  /** Takes the decision and its rule, for the audit trail. */
+  /** The admission writes its decision and the rule here, for the audit trail. */
   readonly notes?: CallNotes;
 }
 
 /**
- * Decides whether a caller may use a target. Every list and every call asks, with the resolved target (S3). A
- * synchronous decision returns no promise, so that it adds no event-loop turn.
+ * Decides whether a caller may use a target. Every list and every call asks for a decision about the resolved target
+ * (S3). A synchronous decision returns no promise, because a promise would add an event-loop turn.
  */
 export interface Admission {
   /** Whether the caller may know that the target exists. Absent if nothing is hidden from any caller. */
   sees?(caller: Caller, target: ItemTarget): boolean | Promise<boolean>;
-  /** Whether `sees` is true for every target; the decision per target is then skipped. Absent: not known. */
+  /** Whether `sees` is true for every target; the decision per target is then skipped. If absent, this is not known. */
   seesEverything?(caller: Caller): boolean;
   /** The rule that hides the target from the caller, for the audit trail; undefined if none does. */
   hiddenBy?(caller: Caller, target: ItemTarget): string | undefined;
@@ -63,7 +64,7 @@ export interface Admission {
 
 type Visibility = Pick<Admission, 'sees' | 'seesEverything'>;
 
-/** Whether the caller sees every target. The gateway itself does. */
+/** Whether the caller sees every target. The gateway itself sees every target. */
 export const seesAll = (admission: Visibility, caller: Caller): boolean =>
   admission.sees === undefined ||
   caller.principal === GATEWAY.principal ||
@@ -78,8 +79,8 @@ export const knownBy = (target: ItemTarget): ItemTarget =>
   target.kind === 'task' || target.kind === 'method' ? serverTarget(target.server) : target;
 
 /**
- * The items that the caller sees. Returns the same list if nothing is hidden, and a promise only if a decision is
- * asynchronous, or if the list is so long that other calls have their turn in between.
+ * The items that the caller sees. Returns the same list if nothing is hidden. Returns a promise only if a decision is
+ * asynchronous, or if the list is long: other calls then run between two slices of the list.
  */
 export function visible<T>(
   admission: Visibility,
@@ -97,7 +98,10 @@ export function visible<T>(
     : chosen(answers as boolean[]);
 }
 
-/** Runs `work` if the caller sees the target: synchronously if nothing is hidden, and never if the decision fails. */
+/**
+ * Runs `work` if the caller sees the target. Runs it synchronously if nothing is hidden. A failed decision hides the
+ * target.
+ */
 export function ifVisible(admission: Visibility, caller: Caller, target: ItemTarget, work: () => void): void {
   if (seesAll(admission, caller)) {
     work();
@@ -136,8 +140,8 @@ export class OpenAdmission implements Admission {
 }
 
 /**
- * Combines admissions: a caller sees a target if all of them show it, and may use it if none of them refuses. They are
- * asked in order, and the first refusal is the answer.
+ * Combines admissions: a caller sees a target if all of them show it, and may use it if none of them refuses. The
+ * admissions are asked in order, and the first refusal is the answer.
  */
 export function allAdmissions(admissions: readonly Admission[]): Admission {
   const [only, ...others] = admissions;

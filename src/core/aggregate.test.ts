@@ -213,7 +213,7 @@ describe('a caller from which targets are hidden', () => {
     c: { down: true },
   } as const;
 
-  test('gets lists without the hidden items, with cache scope "private"', async () => {
+  test('gets lists without the hidden items, and these lists have the cache scope "private"', async () => {
     const { tools, call } = gatewayOf(FAKES, hiding('tool y', 'server b'));
     expect(await tools()).toEqual(['a__x']);
     expect(await call('tools/list')).toMatchObject({ cacheScope: 'private' });
@@ -313,7 +313,7 @@ describe('a caller from which targets are hidden', () => {
       await expect(call('prompts/get', { name })).rejects.toMatchObject(refusal('upstream_unavailable'));
   });
 
-  test('does not find a name ambiguous because of a hidden server', async () => {
+  test('can use a short name if all other servers with that name are hidden', async () => {
     const open = gatewayOf(FAKES);
     await expect(open.call('tools/call', { name: 'x' })).rejects.toMatchObject({
       reason: 'ambiguous_name',
@@ -373,7 +373,7 @@ describe('a caller from which targets are hidden', () => {
     ['may not see', hides, 'task_not_found'],
     ['may not read', forbids, 'forbidden'],
   ])(
-    'is not subscribed to a task that the caller %s, and gets no changes of it any more',
+    'is not subscribed to a task that the caller %s, and gets no further changes of an earlier subscription',
     async (_, denying, reason) => {
       let rule: Admission = { sees: () => true, admit: () => {} };
       const admission: Admission = {
@@ -423,22 +423,19 @@ describe('a caller from which targets are hidden', () => {
 test.each([
   ['a call that waits for an answer', 'question', {}, 'Your calls that wait for answers hold too much data'],
   ['a task', 'sleep', { task: { ttl: undefined } }, 'The requests of your running tasks hold too much data'],
-])(
-  'the arguments of %s count against the bytes that its caller may leave in memory',
-  async (_, tool, more, message) => {
-    const { gateway } = gatewayOf({ a: { tools: ['question', 'sleep'] } });
-    const run = (bytes: number) => {
-      const params = RawObject.from({ name: `a__${tool}`, arguments: { text: 'x'.repeat(bytes) } });
-      return gateway.call(ada, { ...plainCall('tools/call', params, ALL_SERVERS), ...more });
-    };
-    expect((await run(6_000)).kind).not.toBe('error');
-    expect(await run(6_000)).toMatchObject({
-      kind: 'error',
-      error: { reason: 'overloaded', message: expect.stringContaining(message) },
-    });
-    expect((await run(1_000)).kind).not.toBe('error');
-  },
-);
+])('the arguments of %s count against the memory limit of its caller', async (_, tool, more, message) => {
+  const { gateway } = gatewayOf({ a: { tools: ['question', 'sleep'] } });
+  const run = (bytes: number) => {
+    const params = RawObject.from({ name: `a__${tool}`, arguments: { text: 'x'.repeat(bytes) } });
+    return gateway.call(ada, { ...plainCall('tools/call', params, ALL_SERVERS), ...more });
+  };
+  expect((await run(6_000)).kind).not.toBe('error');
+  expect(await run(6_000)).toMatchObject({
+    kind: 'error',
+    error: { reason: 'overloaded', message: expect.stringContaining(message) },
+  });
+  expect((await run(1_000)).kind).not.toBe('error');
+});
 
 describe('a view', () => {
   const FAKES = {
@@ -484,7 +481,7 @@ describe('a view', () => {
     expect(reached).toHaveLength(1);
   });
 
-  test('has a key of its own, and keeps the key when it is serialized and read again', () => {
+  test('has a key that no other view has, and keeps the key when it is serialized and parsed', () => {
     const selections = [
       {},
       { servers: ['a'] },
@@ -516,7 +513,7 @@ describe('a configured view', () => {
   const all = { allow: [], deny: [] };
   const named = (selection: object): View => new View({ name: 'research', ...selection });
 
-  test('shows allowed tools without the denied ones, and gives others new names', async () => {
+  test('shows allowed tools, hides denied tools and renames tools', async () => {
     const { tools, call, reached } = gatewayOf(FAKES);
     const view = named({
       groups: ['docs'],
@@ -531,7 +528,7 @@ describe('a configured view', () => {
     expect(reached).toHaveLength(2);
   });
 
-  test('gives a new name to one tool only, also if a server uses that name', async () => {
+  test('a new name stands for one tool only, even if a server has a tool of that name', async () => {
     const { tools, call, reached } = gatewayOf(FAKES);
     const naming = { separator: '__', prefix: 'never' as const };
     const view = named({ servers: ['files', 'wiki'], naming, tools: { ...all, rename: { wiki__search: 'write' } } });
@@ -546,7 +543,7 @@ describe('a configured view', () => {
     expect(await tools(freed)).toEqual(['read', 'write', 'look', 'search', 'long']);
   });
 
-  test('BASE-20: does not know completions that none of its servers declares', async () => {
+  test('BASE-20: refuses completions with "method_not_found" if none of its servers declares them', async () => {
     const { call } = gatewayOf({ plain: { tools: ['say'] } });
     const ref = { type: 'ref/prompt', name: 'ask' };
     await expect(call('completion/complete', { ref }, named({ servers: ['plain'] }))).rejects.toMatchObject(
@@ -580,14 +577,14 @@ describe('a configured view', () => {
     expect(await call('server/discover', {}, view)).toMatchObject({ instructions: '[files] Use files.' });
   });
 
-  test('passes no method that only a server knows, also if it has one server', async () => {
+  test('does not forward a method that only a server knows, even if the view has one server', async () => {
     const { call, reached } = gatewayOf(FAKES);
     const view = named({ servers: ['mail'], naming: 'own' });
     await expect(call('vendor/do', {}, view)).rejects.toMatchObject(refusal('method_not_found'));
     expect(reached).toEqual([]);
   });
 
-  test('has the tasks of its servers only', async () => {
+  test('shows only the tasks of its own servers', async () => {
     const { call, reached } = gatewayOf(FAKES);
     const able = { ...ada, capabilities: { extensions: { 'io.modelcontextprotocol/tasks': {} } } };
     const { taskId } = (await call('tools/call', { name: 'wiki__long' }, undefined, able)) as { taskId: string };
@@ -598,7 +595,7 @@ describe('a configured view', () => {
     expect(reached).toEqual(['wiki tools/call long', 'wiki tasks/get own']);
   });
 
-  test('reads a change of the configuration at once, and a removed view shows nothing', async () => {
+  test('applies a change of the configuration at once, and shows nothing after its removal', async () => {
     const { tools } = gatewayOf(FAKES);
     const views = new Views({ research: { servers: ['mail'] } });
     const view = views.get('research')!;

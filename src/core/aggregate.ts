@@ -171,7 +171,7 @@ export class Aggregate implements ServerGateway {
     }
   }
 
-  /** The route of a tool that `call_tool` names. An unknown name is answered with the nearest ones. */
+  /** The route of a tool that `call_tool` names. The error for an unknown name lists the nearest names. */
   private async resolvedByName(caller: Caller, call: Call): Promise<McpRoute> {
     try {
       return await this.tool(caller, call);
@@ -230,7 +230,7 @@ export class Aggregate implements ServerGateway {
         supportedVersions: DISCOVER_VERSIONS,
         capabilities,
         ...(instructions !== undefined && { instructions }),
-        // A missing server may answer at any moment.
+        // A missing server may answer at any moment, so clients must not cache this result.
         ttlMs: missing.length > 0 ? 0 : DISCOVER_TTL,
         cacheScope: 'private',
         ...metaOf(missing),
@@ -348,8 +348,8 @@ export class Aggregate implements ServerGateway {
   }
 
   /**
-   * BASE-20: without a server that declares completions the method does not exist. Servers of the oldest revision complete
-   * without a declaration, so a reference that has an owner goes to its owner.
+   * BASE-20: if no server declares completions, the method does not exist. Servers of the oldest revision answer
+   * completions without declaring them, so a reference whose server is known is sent to that server.
    */
   private async unlessUndeclared(caller: Caller, call: Call, error: unknown): Promise<never> {
     const { capabilities, missing } = await this.described(caller, call.view);
@@ -386,13 +386,18 @@ const providing = (target: Target, work: (context: McpContext) => Promise<unknow
   forward: async (context) => ({ kind: 'value', value: await work(context) }),
 });
 
-/** The empty list of a capability that only the gateway itself offers: its resources are in no list. */
+/**
+ * The empty list, for a capability that only the gateway itself offers. The resources of the gateway are in no list.
+ */
 function emptyIfNone(error: unknown, method: ListMethod): RawObject {
   if (!(error instanceof ProtocolError) || error.reason !== 'method_not_found') throw error;
   return RawObject.from({ [LIST_MEMBER[method]]: [], ttlMs: 0, cacheScope: 'private' });
 }
 
-/** A resource of the gateway itself: an interceptor answers before `forward`. */
+/**
+ * The route of a resource of the gateway itself. An interceptor answers the request, so `forward` runs only if none
+ * does.
+ */
 const ownResource = (call: Call, uri: string): McpRoute => ({
   target: catalogTarget(call),
   forward: () =>
@@ -411,7 +416,7 @@ function provided<T>(result: McpResult): T {
   if (result.kind === 'error') throw result.error;
   throw new ProtocolError(
     'internal',
-    `An interceptor returned "${result.kind}" for a request that only takes a value or an error`,
+    `An interceptor returned "${result.kind}" for a request whose result must be a value or an error`,
   );
 }
 

@@ -34,8 +34,8 @@ export function actorOf({ key, issuer, tenant, roles }: Principal, address?: str
 }
 
 /**
- * The decision about a call. `denied` means that the call reached no server or agent; `asked` that a person has to
- * approve it first; `approved` that a person did.
+ * The decision about a call. `denied`: the call reached no server or agent. `asked`: a person has to approve the call
+ * first. `approved`: a person approved the call.
  */
 export type AuditDecision = 'allowed' | 'denied' | 'asked' | 'approved';
 
@@ -83,7 +83,9 @@ export interface CallRecord extends AuditActor {
   readonly decision?: AuditDecision;
   readonly rule?: string;
   readonly by?: string;
-  /** `ok`, `error`, `cancelled`, `input_required`, `task`, or for a stream also `left`. */
+  /**
+   * `ok`, `error`, `cancelled`, `input_required` or `task`. A stream may also have `left`: its client stopped reading.
+   */
   readonly outcome?: string;
   /** The reason of an error: a reason of the gateway, or the code of the server. */
   readonly reason?: string | number;
@@ -93,15 +95,15 @@ export interface CallRecord extends AuditActor {
   readonly requestId: string;
 }
 
-/** A request whose caller could not be established, or who may not use its route. */
+/** An attempt to authenticate. It is refused if the caller is unknown or may not use the route of the request. */
 export interface AuthenticationRecord {
   readonly kind: 'authentication';
   readonly outcome: 'refused' | 'succeeded';
-  /** `unauthorized`, `forbidden`, `rate_limited` … */
+  /** The reason of a refusal, such as `unauthorized`, `forbidden` or `rate_limited`. */
   readonly reason?: string;
   /** The method of authentication, such as `bearer`, `password`, `certificate`; absent without credentials. */
   readonly method?: string;
-  /** The caller, if it is known: an unknown token names nobody. */
+  /** The caller, if known. Absent for an unknown token, for example. */
   readonly caller?: string;
   readonly address?: string;
   /** The path of the request, without its query. */
@@ -188,7 +190,7 @@ export type GivenChange = Omit<ChangeRecord, 'kind' | 'outcome' | 'phase' | 'rea
 export type FoundChange = Partial<Pick<ChangeRecord, 'caller'>> &
   Pick<ChangeRecord, 'subject' | 'outcome' | 'reason' | 'details'>;
 
-/** Records that exist only in the memory of the process, or nowhere. */
+/** The numbers of records that are not in the database. */
 export interface AuditStatus {
   /** Records that could not be stored since the process started. */
   readonly lost: number;
@@ -209,13 +211,13 @@ export interface AuditTrail {
   /** Adds a record. Never throws and never waits. */
   record(record: AuditRecord): void;
   /**
-   * Stores a record that must exist before its action. Returns undefined if nothing needs to be waited for, otherwise a
-   * promise that rejects with the error `audit_unavailable`.
+   * Stores a record that must exist before its action. Returns undefined if the action need not wait. Otherwise returns
+   * a promise, which rejects with `audit_unavailable` if the record cannot be stored.
    */
   before(record: AuditRecord): Promise<void> | undefined;
   /**
-   * Runs a change and records it with its outcome; with `closed` also records the intent first. `found` names the facts
-   * that only the result shows; if it returns undefined, nothing changed and nothing is recorded.
+   * Runs a change and records the change with its outcome. With `closed`, also records the intent before the change.
+   * `found` returns the facts that only the result shows, or undefined if nothing changed; then nothing is recorded.
    */
   change<T>(
     record: GivenChange,
@@ -225,7 +227,7 @@ export interface AuditTrail {
   status(): AuditStatus;
 }
 
-/** Records an event that must not happen unrecorded with `closed`; otherwise nothing is waited for. */
+/** Records an event. With `closed`, resolves once the record is stored; otherwise resolves at once. */
 export async function stored(trail: AuditTrail, record: AuditRecord): Promise<void> {
   if (trail.closed) await trail.before(record);
   else trail.record(record);

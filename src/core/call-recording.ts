@@ -22,18 +22,18 @@ interface Running {
 const MOST_RECORDINGS = 4;
 
 /**
- * Passes finished calls of this process with their contents to recorders. Contents never leave the process by another
- * way: the bus between replicas would store them.
+ * Passes finished calls of this process with their contents to recorders. Contents are never sent to other replicas,
+ * because the bus between replicas would store them.
  */
 export class CallRecordings {
   private readonly running = new Set<Running>();
 
-  /** Whether a recorder is there: calls cost nothing extra otherwise. */
+  /** Whether a recording is running. Without a recording, calls cost nothing extra. */
   active(): boolean {
     return this.running.size > 0;
   }
 
-  /** Returns the function that ends the recording, or undefined if there are too many. */
+  /** Returns the function that ends the recording, or undefined if too many recordings are running. */
   start(filter: TailFilter, recorder: Recorder): (() => void) | undefined {
     if (this.running.size >= MOST_RECORDINGS) return undefined;
     const started: Running = { recorder, matches: matcherOf(filter), missed: 0 };

@@ -8,7 +8,7 @@ test.each([
   ['caller', { perCaller: 2 }, owner('a'), owner('b'), 'Too many of your calls are under way (at most 2)'],
   ['session', { perSession: 2 }, owner('a', 's'), owner('a', 't'), 'Too many calls of this session are under way'],
   ['server', { perServer: 2 }, owner('a', 's', 'x'), owner('a', 's', 'y'), 'Too many calls to "x" are under way'],
-])('the calls of one %s are bounded, and those of others are not', (_, limit, one, other, message) => {
+])('each %s has its own limit, which does not affect others', (_, limit, one, other, message) => {
   const slots = new CallSlots({
     ...BYTES,
     perCaller: undefined,

@@ -12,7 +12,7 @@ export interface CallLimits {
   readonly bytes: number;
 }
 
-/** The counters that a call counts against. */
+/** The caller, the session and the server whose limits apply to a call. */
 export interface CallOwner {
   readonly caller: string | undefined;
   readonly session: string | undefined;
@@ -76,11 +76,11 @@ export class CallSlots {
 
 interface Count {
   calls: number;
-  /** The bytes of their requests. */
+  /** The bytes of the requests of these calls. */
   bytes: number;
 }
 
-/** The number of counts after which those without calls are removed. */
+/** Counts without calls are removed once the number of counts reaches this limit. */
 const MANY = 1_000;
 
 class Counter {
@@ -93,7 +93,9 @@ class Counter {
     return count !== undefined && count.calls >= this.limit!;
   }
 
-  /** Undefined if nothing is limited. A count without calls stays for a while, because its owner usually calls again. */
+  /**
+   * Undefined if nothing is limited. A count without calls stays for a while, because its owner usually calls again.
+   */
   countOf(key: string | undefined): Count | undefined {
     if (key === undefined || this.limit === undefined) return undefined;
     const known = this.counts.get(key);

@@ -17,7 +17,9 @@ export interface CallDescription {
   readonly caller: Caller;
   /** The MCP method, or the A2A 1.0 operation. */
   readonly method: string;
-  /** Undefined if the caller sees no target of this name: `forward` fails with the reason. */
+  /**
+   * The target of the call. Undefined if the caller sees no target of this name; `forward` then fails with the reason.
+   */
   readonly target: Target | undefined;
   /** The arguments of a tool or a prompt; all parameters of any other call. */
   readonly arguments: JsonValue | undefined;
@@ -121,15 +123,15 @@ export class McpContext implements CallDescription {
     return this.with({ ...this.call, params });
   }
 
-  /** The same call; its notifications, or its result as a task, pass another function. */
+  /** The same call with another `notify` or `finished` function. */
   withSinks(sinks: Partial<Pick<Call, 'notify' | 'finished'>>): McpContext {
     return this.with({ ...this.call, ...sinks });
   }
 
-  /** The same call; its server gets this trace context. A copy is made only if the call has one already. */
+  /** The same call with this trace context for the server. Copies the call only if it already has a trace context. */
   withTrace(trace: TraceContext): McpContext {
     if (this.call.trace) return this.with({ ...this.call, trace });
-    // Runs for every traced call, sampled or not: a copy would cost more than the rest of the span.
+    // This line runs for every traced call, sampled or not. A copy would cost more than the rest of the span.
     this.call.trace = trace;
     return this;
   }
@@ -214,7 +216,7 @@ export class A2aContext implements CallDescription {
     return this.with({ ...this.call, request: { value } });
   }
 
-  /** The same call; its agent gets this trace context. */
+  /** The same call with this trace context for the agent. */
   withTrace(trace: TraceContext): A2aContext {
     const { exchange } = this.call;
     const { tracestate: _, ...forward } = exchange.forward;
@@ -243,7 +245,7 @@ function traceOf(read: (name: string) => JsonValue | undefined): TraceContext | 
 /** A call on its way through the pipeline. */
 export type CallContext = McpContext | A2aContext;
 
-/** Whether the outer call of this one was counted and recorded with the same agent. */
+/** Whether this call is part of an outer call that was already counted and recorded for the same agent. */
 export const isPartOfSameAgent = (context: CallContext): boolean =>
   context.protocol === 'a2a' && context.call.nested === true && context.call.routed !== true;
 

@@ -34,7 +34,7 @@ test('a trial without a result does not block the next one', () => {
   expect(breaker.enter()).toBeUndefined();
 });
 
-test('each failed trial doubles the pause up to the longest one; late failures during a pause do not extend it', () => {
+test('each failed trial doubles the pause up to the limit; late failures during a pause do not extend it', () => {
   let now = 0;
   const breaker = new CircuitBreaker({ failures: 1, pause: 1_000, longestPause: 3_000 }, () => now);
   const pauses: number[] = [];

@@ -3,7 +3,7 @@ export interface BreakerSettings {
   readonly failures: number;
   /** Milliseconds until the next trial. */
   readonly pause: number;
-  /** Each failed trial doubles the pause, up to this one; absent: the pause stays the same. */
+  /** Each failed trial doubles the pause, up to this limit. If absent, the pause stays the same. */
   readonly longestPause?: number;
 }
 
@@ -19,16 +19,16 @@ export interface BreakerHealth {
 export const DEFAULT_BREAKER: BreakerSettings = { failures: 5, pause: 2_000 };
 
 /**
- * Refuses calls to an upstream that failed several times in a row (fault 16). After a pause one call is the trial: if it
- * succeeds, calls pass again; if not, the next pause begins. The owner decides which failures count: the error of a
- * tool, or the refusal of a caller, is an answer.
+ * Refuses calls to an upstream that failed several times in a row (fault 16). After a pause one call is the trial: if
+ * the trial succeeds, calls pass again; if it fails, the next pause begins. The owner decides which failures count: the
+ * error of a tool, or the refusal of a caller, is an answer.
  */
 export class CircuitBreaker {
   private failures = 0;
-  /** Pauses since the last answer. */
+  /** The number of pauses since the last answer. */
   private pauses = 0;
   private openUntil = 0;
-  /** When the trial began; a trial without a result counts for one pause only. */
+  /** The start time of the trial. If a trial has no result after one pause, another trial may start. */
   private trialSince: number | undefined;
 
   constructor(
@@ -36,7 +36,9 @@ export class CircuitBreaker {
     private readonly now: () => number = () => performance.now(),
   ) {}
 
-  /** Undefined if a call may pass; otherwise the refusal. The caller of the trial must report its result. */
+  /**
+   * Undefined if a call may pass; otherwise the reason of the refusal. The caller must report the result of a trial.
+   */
   enter(): BreakerHealth | undefined {
     if (!this.allows()) return this.health();
     this.begin();
@@ -50,19 +52,22 @@ export class CircuitBreaker {
     return now >= this.openUntil && (this.trialSince === undefined || now - this.trialSince >= this.settings.pause);
   }
 
-  /** A call is sent: the trial, if calls were refused. The caller must report its result. */
+  /**
+   * Notes that a call is sent. If the breaker is open, this call is the trial. The caller must report the result of the
+   * trial.
+   */
   begin(): void {
     if (this.failures >= this.settings.failures) this.trialSince = this.now();
   }
 
-  /** The upstream answered. */
+  /** Called when the upstream answered. */
   answered(): void {
     this.failures = 0;
     this.pauses = 0;
     this.trialSince = undefined;
   }
 
-  /** The call failed. */
+  /** Called when a call failed. */
   failed(): void {
     this.failures++;
     this.trialSince = undefined;
@@ -74,7 +79,10 @@ export class CircuitBreaker {
     this.pauses++;
   }
 
-  /** A call ended without a result, for example because its client cancelled it. The next call is the trial. */
+  /**
+   * Called when a call ended without a result, for example because its client cancelled it. If the call was the trial,
+   * the next call is the trial instead.
+   */
   inconclusive(): void {
     this.trialSince = undefined;
   }

@@ -4,7 +4,7 @@ import type { Cancellation } from './caller.js';
 /** A request from another replica. */
 export interface Asked {
   readonly from: string;
-  /** Cancelled by the asking replica, and when that replica is gone. */
+  /** Cancelled when the asking replica cancels the request or is gone. */
   readonly cancellation: Cancellation;
   /** Sends an event before the answer. */
   emit(event: JsonValue): void;
@@ -28,13 +28,14 @@ export interface Cluster {
   /** Answers requests with this subject. Returns the function that removes the handler. */
   handle(subject: string, handler: (payload: JsonValue, asked: Asked) => Promise<JsonValue>): () => void;
   /**
-   * Sends a message to every other replica, or with a key to those that follow the key. Resolves once none of them can
-   * miss it; otherwise rejects with a `ProtocolError`.
+   * Sends a message to every other replica, or with a key to the replicas that follow the key. Resolves once no
+   * receiver can miss the message; otherwise rejects with a `ProtocolError`.
    */
   tell(subject: string, payload: JsonValue, key?: string): Promise<void>;
   /**
-   * Receives messages with this key from now on, until `unfollow` was called as often. Several keys share a stream, so
-   * listeners also get messages of other keys. Resolves once no message can be missed; later if the bus is unavailable.
+   * Receives messages with this key until each `follow` of the key has had its `unfollow`. Several keys share a stream,
+   * so listeners also get messages with other keys. Resolves once no message can be missed, which takes longer while
+   * the bus is unavailable.
    */
   follow(key: string): Promise<void>;
   unfollow(key: string): void;

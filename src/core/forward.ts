@@ -116,7 +116,8 @@ export class Forwarder {
   }
 
   /**
-   * The route of a method that the gateway does not know. Such a method passes only if the view shows a single server.
+   * The route of a method that the gateway does not know. The gateway forwards such a method only if the view shows a
+   * single server under its own names.
    */
   unknown(call: Call): McpRoute {
     const { only: server } = call.view;
@@ -258,14 +259,15 @@ export class Forwarder {
       return { kind: 'task', result: RawObject.from(createTaskResult(view)) };
     }
     const ticket = this.options.parking.park(caller.principal.key, server, outcome.parked, call.params.size);
-    // A client that answers on the same connection reaches the same process, so only the others need a stored call.
+    // A client of an older revision answers on the same connection, which reaches this process. The answer of any other
+    // client may reach another process, so the call is stored.
     if (caller.revision.expresses.inputRequired) await this.options.parking.keep(ticket);
     return asking(asked, { kind: 'parked', server, ticket });
   }
 
   /**
-   * The gateway handles errors that concern the hop to the server; the caller gets the error that follows from them
-   * (GW-07).
+   * Errors that concern the hop to the server do not reach the caller. The gateway replaces each with the error that
+   * fits the caller's request (GW-07).
    */
   private bridgedError(
     caller: Caller,
@@ -368,7 +370,10 @@ export class Forwarder {
     return { record, target: { server: record.server, kind: 'task', name: taskId } };
   }
 
-  /** A task of a server outside of the endpoint does not exist there: an access token may be for this endpoint only. */
+  /**
+   * A task of a server outside the endpoint does not exist at this endpoint, because the caller's access token may be
+   * valid for this endpoint only.
+   */
   private checkView(view: View, server: string, taskId: string): void {
     if (!this.options.catalog.showsTasksOf(view, server)) throw unknownTask(taskId);
   }

@@ -20,9 +20,9 @@ export { ALL_SERVERS, oneServer, View } from './view.js';
 export interface Call {
   /** The id that log lines and errors of this request share; the inbound adapter sets it. */
   readonly requestId?: string;
-  /** The network address of the client, if it has one: for the audit trail. */
+  /** The network address of the client, for the audit trail; undefined if the client has none. */
   readonly address?: string | undefined;
-  /** The id of the client's message, if it has one: for the log. */
+  /** The id of the client's message, for the log; absent if the message has none. */
   readonly id?: Id;
   readonly method: string;
   readonly params: RawObject;
@@ -32,26 +32,32 @@ export interface Call {
   readonly cancellation: Cancellation;
   /** The time at which the client stops waiting, by `performance.now()`, if its transport says so. */
   readonly deadline?: number;
-  /** Set if the caller asks for a task; `ttl` is the lifetime that the caller asks for, if any. */
+  /** Set if the caller asks for a task; `ttl` is the requested lifetime, if any. */
   readonly task?: { readonly ttl: number | undefined };
   /** The state of an earlier outcome whose questions this request answers. The params contain the answers. */
   readonly state?: CallState | undefined;
-  /** Return all items of a list at once: set by the gateway for its own requests, which need no cursors. */
+  /** Returns all items of a list at once. The gateway sets this for its own requests, which need no cursors. */
   readonly whole?: true;
-  /** A message to a tool agent caused this call: call limits count the caller for the message already. */
+  /**
+   * Set if a message to a tool agent caused this call. The call limits have already counted that message for the
+   * caller.
+   */
   readonly nested?: true;
-  /** The trace context for the server, if the gateway traces the call; otherwise that of the client passes. */
+  /**
+   * The trace context for the server, if the gateway traces the call. Otherwise the client's trace context passes
+   * unchanged.
+   */
   trace?: TraceContext | undefined;
   /** Reads an HTTP header of the request, if it came over HTTP: arguments may be mirrored in headers. */
   readonly header: ((name: string) => string | undefined) | undefined;
   /** Takes a notification that belongs to this request: `notifications/progress` or `notifications/message`. */
   notify(notification: Notification): void;
   /**
-   * The server closed its stream and expects a reconnect after `retry`. The client's stream may close too if the client
-   * can resume.
+   * Called when the server closed its stream and expects a reconnect after `retry` milliseconds. The client's stream
+   * may close too if the client can resume.
    */
   polling?(retry: number): void;
-  /** Applied to the result of a call that became a task, which ends after the interceptors have returned. */
+  /** Applied to the result of a call that became a task, because the task ends after the interceptors have returned. */
   finished?(outcome: Outcome): Promise<Outcome>;
 }
 
@@ -166,7 +172,9 @@ export interface ListByServer {
 export interface ServerGateway extends Gateway {
   /** The list that the call's method names. A view of one server waits for that server and gets its failure. */
   listByServer(caller: Caller, call: Call): Promise<ListByServer>;
-  /** Runs `work` for a request to one server that is not an MCP message. The method of the call describes the request. */
+  /**
+   * Runs `work` for a request to one server that is not an MCP message. The method of the call describes the request.
+   */
   atServer<T>(caller: Caller, call: Call, server: string, work: () => Promise<T>): Promise<T>;
 }
 

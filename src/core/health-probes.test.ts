@@ -30,7 +30,7 @@ test('S0-55: probes of 1,000 upstreams are spread over the interval, and few run
   expect(Math.max(...counts.values())).toBeLessThanOrEqual(4);
 });
 
-test('a probe that hangs is not repeated, and a failed one is', async () => {
+test('a probe that hangs is not started again, and a failed probe is repeated', async () => {
   let now = 0;
   let hung = 0;
   let failed = 0;

@@ -8,7 +8,7 @@ export interface HealthProbesOptions {
   /** Milliseconds between two probes of one upstream. */
   readonly interval: number;
   readonly now?: () => number;
-  /** Between 0 and 1. */
+  /** A source of random numbers from 0 to below 1. */
   readonly random?: () => number;
 }
 

@@ -68,7 +68,7 @@ describe('the live tail', () => {
     expect(tail.active()).toBe(false);
   });
 
-  test('brings the lines of other replicas, once one of them is followed', async () => {
+  test('delivers the lines of other replicas once there is a follower', async () => {
     const [a, b] = twoReplicas();
     const [here, there] = [new LiveTail(a), new LiveTail(b)];
     there.publish(CALLS[0]!);
@@ -80,7 +80,7 @@ describe('the live tail', () => {
     there.close();
   });
 
-  test('S3: tells a follower only of its own lines that another replica dropped', async () => {
+  test('S3: counts only the dropped lines that the follower may see, also those of another replica', async () => {
     const [a, b] = twoReplicas();
     const [here, there] = [new LiveTail(a), new LiveTail(b)];
     const all = follow(here);

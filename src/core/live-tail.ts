@@ -2,7 +2,7 @@ import type { JsonValue } from '../protocol/jsonrpc/raw.js';
 import { type Glob, globOf } from './catalog/glob.js';
 import { ALONE, type Cluster } from './cluster.js';
 
-/** The line of one call, as in the log. */
+/** The log line of one call. */
 export type TailLine = Readonly<Record<string, unknown>>;
 
 /** Conditions on lines. Names are patterns in which `*` matches any characters. */
@@ -40,13 +40,16 @@ interface Told {
   readonly missed: number | readonly (readonly [caller: string, count: number])[];
 }
 
-/** Stands for callers that are not counted apart. No caller has this key, so only administrators know of it. */
+/**
+ * The key for the dropped lines of callers that are not counted separately. No caller has this key, so only
+ * administrators learn of these lines.
+ */
 const OTHERS = '';
 const WANTED = 'tail.wanted';
 const LINES = 'tail.lines';
 /**
- * How long a replica sends its lines after another replica asked for them, and the interval at which followers'
- * replicas ask, in milliseconds.
+ * How long a replica sends its lines after another replica asked for them, and how often a replica with followers asks
+ * again, both in milliseconds.
  */
 const WANTED_FOR = 30_000;
 const ASK_EVERY = 10_000;
@@ -54,10 +57,10 @@ const ASK_EVERY = 10_000;
 const COLLECT = 200;
 /** The most lines that are collected; the rest is dropped and counted. */
 const MOST_COLLECTED = 500;
-/** The most followers of one process, and of one caller. */
+/** The most followers of one process, and the most followers of one caller. */
 const MOST_FOLLOWERS = 100;
 
-/** Passes the lines of calls to followers, over all replicas. A slow follower misses lines and delays nothing. */
+/** Passes the log lines of calls on all replicas to followers. A slow follower misses lines and delays nothing. */
 export class LiveTail {
   private readonly followings = new Set<Following>();
   private wantedUntil = Number.NEGATIVE_INFINITY;
@@ -88,7 +91,7 @@ export class LiveTail {
     return this.followings.size > 0 || performance.now() < this.wantedUntil;
   }
 
-  /** Returns the function that ends the following, or undefined if there are too many followers. */
+  /** Returns the function that removes the follower, or undefined if there are too many followers. */
   follow(filter: TailFilter, reader: TailReader): (() => void) | undefined {
     if (this.followings.size >= MOST_FOLLOWERS) return undefined;
     const { only, tenant = '' } = filter;
@@ -168,7 +171,7 @@ export class LiveTail {
   }
 }
 
-/** The test of a filter. */
+/** Returns the function that tests whether a line matches the filter. */
 export function matcherOf({
   server,
   tool,

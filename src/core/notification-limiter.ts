@@ -24,7 +24,7 @@ const NOTIFICATION_LIMITS: NotificationLimits = {
  * is no queue: the newest progress replaces all earlier progress.
  */
 export class NotificationLimiter {
-  /** Cancelled with the call, and when the server floods it. */
+  /** Cancelled when the call is cancelled, and when the server exceeds the flood limit. */
   readonly cancellation = new Cancellation();
   private readonly events: TokenBucket;
   private readonly bytes: TokenBucket;

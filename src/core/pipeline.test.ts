@@ -30,7 +30,7 @@ describe('a pipeline', () => {
     expect(seen).toEqual(['first in', 'second in', 'second out', 'first out']);
   });
 
-  test('returns the same promise as the server if no interceptor waits', () => {
+  test('returns the promise of the server itself if no interceptor waits', () => {
     const answer = Promise.resolve(RESULT);
     const pass: Interceptor = (context, next) => next(context);
     expect(new Pipeline([pass, pass]).run(contextOf(() => answer))).toBe(answer);

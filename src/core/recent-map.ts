@@ -1,4 +1,4 @@
-/** A map that keeps the entries that were used last. */
+/** A map that keeps the most recently used entries. */
 export class RecentMap<Value> {
   private readonly entries = new Map<string, Value>();
 

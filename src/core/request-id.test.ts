@@ -19,11 +19,11 @@ test.each([undefined, '', 'x'.repeat(129), 'two words', 'a\nb', 'ä', '{"a":1}']
   },
 );
 
-test('S3: new ids do not tell how many were made in between', () => {
+test('S3: new ids do not reveal how many other ids were made in between', () => {
   const ids = Array.from({ length: 2_000 }, newRequestId);
   expect(new Set(ids).size).toBe(2_000);
   for (const id of ids) expect(requestIdFrom(id)).toBe(id);
-  // A counter would sort them.
+  // If the ids came from a counter, all of them would be in order.
   const inOrder = ids.filter((id, at) => at > 0 && id > ids[at - 1]!).length;
   expect(inOrder).toBeGreaterThan(500);
   expect(inOrder).toBeLessThan(1_500);

@@ -5,15 +5,18 @@ const ACCEPTABLE = /^[A-Za-z0-9._-]{1,128}$/;
 
 /** Distinguishes this process from all others. */
 const PROCESS = randomBytes(6).toString('hex');
-/** Random digits for many ids: one request of the system and one conversion for each id would be slow. */
+/**
+ * Random digits for many ids. They are made together, because one system call and one conversion per id would be slow.
+ */
 let digits = '';
 let used = 0;
 const DIGITS = 16;
 const IDS = 64;
 
 /**
- * Makes a request id that is unique among all processes. It is cheap, because every call needs one. It is not a counter:
- * the distance of two ids would tell a caller how many requests the others made in between.
+ * Makes a request id that is unique among all processes. This function must be fast, because every call needs an id.
+ * The id is not a counter: the distance between two ids would tell a caller how many requests other callers made in
+ * between.
  */
 export function newRequestId(): string {
   if (used === digits.length) {

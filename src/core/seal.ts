@@ -56,8 +56,8 @@ export class Seal {
   }
 
   /**
-   * A stored value under the present key, with its expiry; undefined if it is under that key already. Throws
-   * `SealBroken` if it cannot be opened.
+   * Seals a stored value again with the current key and keeps its expiry. Returns undefined if the value was sealed
+   * with the current key. Throws `SealBroken` if the value cannot be opened.
    */
   reseal(purpose: Purpose, principal: string, sealed: string): string | undefined {
     const { text, keyId } = this.decrypted(purpose, principal, sealed);

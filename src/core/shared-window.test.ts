@@ -32,13 +32,13 @@ describe('a limit that replicas share', () => {
       let count = 0;
       for (let round = 0; round < 20; round++) count += await admitted(replicas, Math.ceil(limit / 5) + 3);
       expect(count).toBeLessThanOrEqual(limit);
-      // What a replica reserves and does not use is lost to the others.
+      // Other replicas cannot use what a replica has reserved but not used.
       expect(count).toBeGreaterThanOrEqual(limit - 2 * Math.ceil(limit / 10));
       expect(counter.asked).toBeLessThan(40);
     },
   );
 
-  test('tells when the next interval begins, and admits again then', async () => {
+  test('returns the time until the next interval, and admits calls again in that interval', async () => {
     at = 10_250;
     const one = windows(new Memory(), { limit: 2 });
     expect(await admitted([one], 2)).toBe(2);
@@ -47,7 +47,7 @@ describe('a limit that replicas share', () => {
     expect(await one.take('ada')).toBe(0);
   });
 
-  test('counts keys apart', async () => {
+  test('counts each key separately', async () => {
     const one = windows(new Memory(), { limit: 1 });
     expect(await admitted([one], 5, 'ada')).toBe(1);
     expect(await admitted([one], 5, 'bob')).toBe(1);
@@ -67,11 +67,11 @@ describe('a limit that replicas share', () => {
   });
 });
 
-describe('without the shared counter', () => {
+describe('a shared counter', () => {
   test.each([
     ['fails', () => Promise.reject(new Error('away'))],
     ['does not answer', () => new Promise<number>(() => {})],
-  ])('that %s, the replica counts alone up to the limit', async (_, incr) => {
+  ])('that %s: the replica counts alone up to the limit', async (_, incr) => {
     at = 30_000;
     const away = vi.fn();
     const one = windows({ incr }, { limit: 10, away });
@@ -79,7 +79,7 @@ describe('without the shared counter', () => {
     expect(away).toHaveBeenCalled();
   });
 
-  test('reports the uses counted alone when the counter is back', async () => {
+  test('that answers again gets the uses that the replica counted alone', async () => {
     at = 40_000;
     const counter = new Memory();
     let broken = true;

@@ -1,6 +1,6 @@
 import { within } from './timing.js';
 
-/** A counter that all replicas share. It starts at 0 and ends `ttlMs` after its first addition. */
+/** A counter that all replicas share. It starts at 0 and is removed `ttlMs` after its first addition. */
 export interface SharedCounter {
   /** Adds to a counter and returns the new value. */
   incr(key: string, n: number, ttlMs: number): Promise<number>;
@@ -11,7 +11,7 @@ export interface SharedWindowsOptions {
   readonly name: string;
   /** The most uses in each interval, over all replicas. */
   readonly limit: number;
-  /** In milliseconds. */
+  /** The length of an interval, in milliseconds. */
   readonly interval: number;
   readonly counter: SharedCounter;
   /** The clock that all replicas share. */
@@ -20,14 +20,14 @@ export interface SharedWindowsOptions {
   readonly away: (error: unknown) => void;
 }
 
-/** The uses that a replica reserves at a time, as a part of the limit: the rest stays for the other replicas. */
+/** A replica reserves one tenth of the limit at a time, so that the rest stays available to other replicas. */
 const BATCHES = 10;
 const LARGEST_BATCH = 1_000;
 /** How long a call waits for the shared counter, in milliseconds. */
 const PATIENCE = 250;
 /** How long this replica counts alone before it asks the shared counter again, in milliseconds. */
 const ALONE = 1_000;
-/** Keys counted at the same time; beyond it the oldest is forgotten. */
+/** The most keys counted at the same time. Beyond this number the oldest key is dropped. */
 const MOST_KEYS = 100_000;
 
 interface Window {
@@ -36,19 +36,19 @@ interface Window {
   used: number;
   /** Uses that this replica took from the shared counter. */
   reserved: number;
-  /** All uses of the interval are reserved, by this replica or by others. */
+  /** Whether all uses of the interval are reserved, by this replica or by others. */
   full: boolean;
   reserving: Promise<void> | undefined;
 }
 
 /**
  * Counts uses per key in fixed intervals, shared by all replicas. A replica reserves several uses at a time, so that
- * most calls do not wait for the shared counter. If the counter is away, each replica counts alone.
+ * most calls do not wait for the shared counter. If the counter does not answer, each replica counts alone.
  */
 export class SharedWindows {
   private readonly windows = new Map<string, Window>();
   private readonly batch: number;
-  /** Until when the shared counter is not asked. */
+  /** The time until which this replica counts alone. */
   private alone = Number.NEGATIVE_INFINITY;
 
   constructor(private readonly options: SharedWindowsOptions) {
@@ -56,8 +56,8 @@ export class SharedWindows {
   }
 
   /**
-   * Takes one use. Returns 0, or the milliseconds until the next interval if all uses are taken. A promise only if no
-   * reserved use is left.
+   * Takes one use. Returns 0, or the milliseconds until the next interval if all uses are taken. Returns a promise only
+   * if no reserved use is left.
    */
   take(key: string): number | Promise<number> {
     const { limit, interval, now } = this.options;

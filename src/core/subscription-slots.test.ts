@@ -18,7 +18,7 @@ describe('subscriptions', () => {
     slots.take(ada, { resourceSubscriptions: uris(5), taskIds: uris(5) });
   });
 
-  test('of a caller are limited in number and in what they name, and other callers are not affected', () => {
+  test('of a caller are limited in number and in the names in them, and other callers are not affected', () => {
     const slots = new SubscriptionSlots(limits);
     const [first] = [slots.take(ada, { toolsListChanged: true }), slots.take(ada, {}), slots.take(ada, {})];
     expect(() => slots.take(ada, {})).toThrow(refused);

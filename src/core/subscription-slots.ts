@@ -10,7 +10,7 @@ export interface SubscriptionLimits {
   readonly perCaller: number;
   /** The most resources and tasks in all subscriptions of a caller. */
   readonly entriesPerCaller: number;
-  /** The most characters of these names. */
+  /** The most characters in the names of these resources and tasks. */
   readonly charactersPerCaller: number;
 }
 
@@ -21,14 +21,14 @@ const LIMITS: SubscriptionLimits = {
   charactersPerCaller: 1024 * 1024,
 };
 
-/** What one caller holds. */
+/** The open subscriptions of one caller. */
 interface Held {
-  /** The subscriptions, and the number of names as their bytes. */
+  /** Counts the subscriptions. Its bytes are the number of names in them. */
   readonly subscriptions: Quota;
   readonly characters: Quota;
 }
 
-/** Counts open subscriptions and what they name, because each resource costs a request to its server, and memory. */
+/** Limits open subscriptions and the names in them, because each resource costs memory and a request to its server. */
 export class SubscriptionSlots {
   private readonly callers = new Map<string, Held>();
 

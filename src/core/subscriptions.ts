@@ -77,7 +77,7 @@ export class Subscriptions {
     const own = catalog.setOf(caller, view);
     const stop = catalog.onChange((kind, server, set, owner) => {
       if (!filter[kind] || !catalog.concerns(view, server) || (set !== undefined && set !== own)) return;
-      // A subscription of the gateway serves the sessions of many callers, and each is told of its own changes.
+      // A subscription of the gateway serves the sessions of many callers, so it gets the changes of every owner.
       if (owner !== undefined && owner !== caller.principal.key && caller.principal !== GATEWAY.principal) return;
       ifVisible(admission, caller, serverTarget(server), () => {
         if (!closed) deliver({ method: LIST_CHANGED[kind], params: {} }, server, owner);
@@ -100,7 +100,7 @@ export class Subscriptions {
               const { uri } = event;
               // The configuration of the view may have changed since.
               if (!catalog.inView(view, upstream.name) || !view.shows('resources', upstream.name, uri)) return;
-              // The caller may have lost the right since the subscription was opened.
+              // The caller may have lost the permission since the subscription was opened.
               ifVisible(admission, caller, { server: upstream.name, kind: 'resource', name: uri }, () => {
                 if (!closed) deliver({ method: 'notifications/resources/updated', params: { uri } });
               });
@@ -109,11 +109,12 @@ export class Subscriptions {
           )
           .then(
             (watch) => void (closed ? watch.close() : watches.push(watch)),
-            // The catalog watches an absent server again when it returns. Its resources are not confirmed.
+            // The watch failed, so the resources of this server are not confirmed. The catalog watches the lists of the
+            // server again when the server returns.
             () => {},
           );
         if (view.only !== undefined) await watching;
-        // The catalog reports changed lists of all servers, so a server that confirms slowly need not delay the others.
+        // The catalog reports changed lists of all servers, so the wait for a slow confirmation is limited.
         else if (uris.length > 0) await answeredWithin(watching, RESOURCE_PATIENCE);
         else if (catalog.hasAnswered(upstream.name)) await answeredWithin(watching, LIST_PATIENCE);
       }),
@@ -151,8 +152,8 @@ export class Subscriptions {
   }
 
   /**
-   * Delivers the changes of tasks that the caller may still read: the policy may have changed since the subscription was
-   * opened. Of several changes during a decision only the newest is delivered.
+   * Delivers the changes of tasks that the caller may still read: the policy may have changed since the subscription
+   * was opened. Of several changes during a decision only the newest is delivered.
    */
   private taskNotices(
     context: McpContext,

@@ -1,12 +1,12 @@
-/** The file of a worker thread, and the arguments of Node for it. */
+/** The file of a worker thread, and the arguments of Node for the thread. */
 export interface ThreadProgram {
   readonly file: URL;
   readonly execArgv: string[];
 }
 
 /**
- * The program of a thread in the folder of the module whose URL is `beside`. If that module runs from source, in a test
- * or a benchmark, the thread runs from source too, through the loader of the tests, because a compiled one could be
+ * The program of a thread in the folder of the module whose URL is `beside`. If that module runs from source, as in a
+ * test or a benchmark, the thread also runs from source, with the loader of the tests. A compiled program could be
  * outdated.
  */
 export function threadProgram(name: string, beside: string): ThreadProgram {

@@ -25,7 +25,7 @@ test('a long list is finished in slices, with the same result', async () => {
   expect(await doubled).toEqual(NUMBERS.map((n) => n * 2));
 });
 
-test('nothing is tested after the first item that passes', async () => {
+test('items after the first match are not tested', async () => {
   const tested: number[] = [];
   const found = someInSlices(NUMBERS, (n) => {
     busy(0.5);
@@ -36,7 +36,7 @@ test('nothing is tested after the first item that passes', async () => {
   expect(tested).toEqual(NUMBERS.slice(0, 31));
 });
 
-test('an error of one item is the error of the list', async () => {
+test('an error at one item rejects the whole list', async () => {
   const failing = mapInSlices(NUMBERS, (n) => {
     busy(0.5);
     if (n === 30) throw new Error('thirty');
@@ -45,7 +45,7 @@ test('an error of one item is the error of the list', async () => {
   await expect(failing).rejects.toThrow('thirty');
 });
 
-test('many lists together take one slice of each turn, so that other work is never far away', async () => {
+test('many lists together use one slice per event-loop turn, so that other work runs in between', async () => {
   let turns = 0;
   let over = false;
   const count = (): void => {

@@ -1,9 +1,9 @@
 /**
- * Work on long lists in slices: after each slice other calls have their turn. A short list is finished within the first
+ * Processes long lists in slices, so that other calls run between two slices. A short list is finished within the first
  * slice, without a promise.
  */
 
-/** Milliseconds of one slice. */
+/** The length of one slice, in milliseconds. */
 const SLICE = 2;
 
 /** The value of every item, in order. */
@@ -16,7 +16,7 @@ export function mapInSlices<T, R>(items: Iterable<T>, value: (item: T) => R): R[
   return over instanceof Promise ? over.then(() => values) : values;
 }
 
-/** Whether some item passes the test. Later items are not tested. */
+/** Whether any item passes the test. Later items are not tested. */
 export const someInSlices = <T>(items: Iterable<T>, test: (item: T) => boolean): boolean | Promise<boolean> =>
   inSlices(items, test);
 
@@ -26,7 +26,7 @@ function inSlices<T>(items: Iterable<T>, until: (item: T) => boolean): boolean |
   return found ?? later(left, until);
 }
 
-/** Undefined if the time ends before all items are done. */
+/** Tests items until one passes. Returns undefined if the slice ends before all items are tested. */
 function slice<T>(left: Iterator<T>, until: (item: T) => boolean): boolean | undefined {
   const end = performance.now() + SLICE;
   for (let next = left.next(); !next.done; next = left.next()) {
@@ -44,7 +44,7 @@ async function later<T>(left: Iterator<T>, until: (item: T) => boolean): Promise
   }
 }
 
-// One slice for each turn of the event loop, however many lists are under way.
+// All lists together get one slice per event-loop turn. The other lists wait here.
 const waiting: (() => void)[] = [];
 
 function turn(): Promise<void> {

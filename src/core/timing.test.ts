@@ -58,7 +58,7 @@ describe('sleep', () => {
     expect(await settled(slept)).toBe(false);
   });
 
-  test.each([-1, Number.NaN])('of %s milliseconds is over at once', async (milliseconds) => {
+  test.each([-1, Number.NaN])('of %s milliseconds ends at once', async (milliseconds) => {
     const slept = sleep(milliseconds);
     await vi.advanceTimersByTimeAsync(1);
     await slept;
@@ -121,7 +121,7 @@ describe('backoff', () => {
 });
 
 describe('Paced', () => {
-  test('runs at once, and then once per interval, however many signals arrive', () => {
+  test('runs at the first signal, and then at most once per interval, however many signals arrive', () => {
     let runs = 0;
     const paced = new Paced(() => runs++, 1_000);
     for (let i = 0; i < 100; i++) paced.signal();

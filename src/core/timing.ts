@@ -104,13 +104,16 @@ export class Backoff {
     return backoff(this.count, this.options);
   }
 
-  /** Called after a success: the next failure counts as the first. */
+  /** Called after a success. The next failure then counts as the first. */
   reset(): void {
     this.count = 0;
   }
 }
 
-/** Runs a function at a signal, and at most once per interval: the signals of an interval become one at its end. */
+/**
+ * Runs a function at a signal, but at most once per interval. All further signals in an interval cause one run at its
+ * end.
+ */
 export class Paced {
   private timer: NodeJS.Timeout | undefined;
   private again = false;
@@ -135,7 +138,7 @@ export class Paced {
     this.run();
   }
 
-  /** A signal that waits is dropped. */
+  /** Drops a signal that waits for the end of the interval. */
   stop(): void {
     this.stopped = true;
     clearTimeout(this.timer);

@@ -4,10 +4,10 @@ export interface Allowance {
   readonly second: number;
 }
 
-/** A token bucket. The last request before the bucket is empty may take more than remains. */
+/** A token bucket. A request may take more than remains if at least one unit remains. */
 export class TokenBucket {
   private level: number;
-  /** When the bucket was last looked at; it is full before. */
+  /** The time of the last `take`. Before the first `take` the bucket is full. */
   private at: number | undefined;
 
   constructor(private readonly allowance: Allowance) {

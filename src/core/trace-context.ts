@@ -4,11 +4,11 @@ export interface TraceContext {
   readonly tracestate?: string;
 }
 
-/** A span, as its children and its next round refer to it. */
+/** A reference to a span, for its child spans and for the next round of its call. */
 export interface SpanReference {
-  /** 32 hexadecimal digits. */
+  /** The id of the trace: 32 hexadecimal digits. */
   readonly traceId: string;
-  /** 16 hexadecimal digits. */
+  /** The id of the span: 16 hexadecimal digits. */
   readonly spanId: string;
   /** Whether the spans of this trace are exported. */
   readonly sampled: boolean;

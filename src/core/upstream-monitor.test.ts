@@ -58,7 +58,7 @@ const after = (milliseconds: number): void => {
   monitor.sample();
 };
 
-test('the state of one upstream is read without the others, and a change of it is reported once', () => {
+test('the state of one upstream is read without the others, and a change of that state is reported once', () => {
   const others = vi.spyOn(upstreams[1]!, 'health');
   upstreams[0]!.up(3);
   now += 20;
@@ -169,7 +169,7 @@ test('a state has the time of its beginning, which later samples do not move', (
   expect(monitor.states()[0]).toMatchObject({ state: 'up', since: MIDNIGHT + 7_000 });
 });
 
-test('a server with changed settings is "starting": the state of the earlier one says nothing about it', () => {
+test('a server with changed settings is "starting", whatever its earlier state was', () => {
   upstreams[0]!.down('connection refused');
   after(60_000);
   upstreams = [new Fake('weather'), upstreams[1]!];
@@ -184,7 +184,7 @@ test('a server with changed settings is "starting": the state of the earlier one
   ]);
 });
 
-test('operators read the cause, which callers do not', () => {
+test('operators get the cause of a problem, and callers do not', () => {
   upstreams[0]!.down('its process exited with code 1');
   upstreams[0]!.cause = '`node x.mjs` exited with code 1: Error: no database';
   upstreams[1]!.down('cannot be reached: `node y.mjs` exited with code 2; see its output');

@@ -4,7 +4,9 @@ import type { ReplicaHealth, UpstreamStatus } from './upstream.js';
 export interface Monitored {
   readonly kind: 'server' | 'agent';
   readonly name: string;
-  /** The server or agent itself. After a change of its settings this is another object, whose state is not known yet. */
+  /**
+   * The server or agent itself. After a change of its settings this is another object, whose state is not known yet.
+   */
   readonly upstream: object;
   health(): {
     readonly status: UpstreamStatus;
@@ -35,7 +37,7 @@ export interface UpstreamState {
   readonly since: number;
   /** The number of tools of a server, or of skills of an agent. */
   readonly count?: number;
-  /** From the start to the first answer or the first failure, in milliseconds. */
+  /** The time from the start to the first answer or the first failure, in milliseconds. */
   readonly took?: number;
   /** The problem, in a text that callers may read. */
   readonly problem?: string;
@@ -71,7 +73,7 @@ export interface UpstreamMonitorOptions {
   readonly upstreams: () => readonly Monitored[];
   /** The start time of the upstreams that exist at the first sample; by default the time of construction. */
   readonly began?: number;
-  /** Measures durations. */
+  /** A monotonic clock for durations, in milliseconds. */
   readonly now?: () => number;
   /** The time of day, in milliseconds since 1970. */
   readonly wall?: () => number;

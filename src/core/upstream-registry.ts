@@ -1,6 +1,7 @@
 /**
  * The servers and agents behind the gateway as data, for every adapter that lists or changes them. The adapters
- * translate their own wire formats; names, checks, secrets, versions, storage and audit are here once.
+ * translate their own wire formats; the registry handles names, checks, secrets, versions, storage and audit for all
+ * adapters.
  */
 import type { AuditActor } from './audit-trail.js';
 
@@ -9,7 +10,7 @@ export type UpstreamKind = 'server' | 'agent';
 /** Settings in the form of the configuration file. */
 export type UpstreamSettings = Readonly<Record<string, unknown>>;
 
-/** One server or agent. It contains no secrets: each is masked. */
+/** One server or agent. All secrets are masked. */
 export interface UpstreamEntry {
   readonly kind: UpstreamKind;
   readonly name: string;
@@ -18,9 +19,11 @@ export interface UpstreamEntry {
   /** Whether the registration replaces an entry of the configuration file, which `restore` brings back. */
   readonly replacesConfigured: boolean;
   readonly enabled: boolean;
-  /** The settings with secrets masked: as registered, or as they are in effect if the configuration file has them. */
+  /** The settings with secrets masked. For an entry of the configuration file, these are the settings in effect. */
   readonly settings: UpstreamSettings;
-  /** Data that an adapter stores beside the settings, such as fields of another product. Not interpreted, never secret. */
+  /**
+   * Data that an adapter stores beside the settings, such as fields of another product. Not interpreted, never secret.
+   */
   readonly meta: UpstreamSettings;
   /** Changes with every change of the entry; the same on all replicas. */
   readonly version: string;
@@ -32,7 +35,7 @@ export interface UpstreamEntry {
   readonly problem?: string;
 }
 
-/** The person or program that makes a change, and the version that it has seen. */
+/** The person or program that makes a change, and the version that the change is based on. */
 export interface RegistryChange {
   readonly by: AuditActor;
   /** Change only these versions; undefined changes any version. */
@@ -42,14 +45,15 @@ export interface RegistryChange {
 export interface NewSettings extends RegistryChange {
   /** Settings in the form of the configuration file. A masked secret keeps its stored value. */
   readonly settings: UpstreamSettings;
-  /** Undefined keeps the stored data. */
+  /** The data to store beside the settings; undefined keeps the stored data. */
   readonly meta?: UpstreamSettings | undefined;
 }
 
 /**
- * A change is checked, then stored, then in effect on this replica when the promise resolves, and within a second on
- * the others. Rejects with a `ProtocolError`: `invalid_settings` (its data lists every problem), `already_exists`,
- * `not_found`, `precondition_failed`, `rate_limited` at the limit of registrations, `audit_unavailable`.
+ * The registry checks a change and stores it. The change is in effect on this replica when the promise resolves, and
+ * within a second on the other replicas. Rejects with a `ProtocolError`: `invalid_settings` (its data lists every
+ * problem), `already_exists`, `not_found`, `precondition_failed`, `rate_limited` at the limit of registrations,
+ * `audit_unavailable`.
  */
 export interface UpstreamRegistry {
   /** All entries of a kind, sorted by name, including those that are switched off. */
@@ -65,7 +69,9 @@ export interface UpstreamRegistry {
   replace(kind: UpstreamKind, name: string, given: NewSettings): Promise<UpstreamEntry>;
   /** Changes some settings (JSON Merge Patch, RFC 7396). */
   patch(kind: UpstreamKind, name: string, given: NewSettings): Promise<UpstreamEntry>;
-  /** Removes an entry. An entry of the configuration file stays away until `restore`. Returns false if there is none. */
+  /**
+   * Removes an entry. An entry of the configuration file stays removed until `restore`. Returns false if there is none.
+   */
   remove(kind: UpstreamKind, name: string, change: RegistryChange): Promise<boolean>;
   /** Drops the registration of this name, so that the entry of the configuration file is in effect. */
   restore(kind: UpstreamKind, name: string, change: RegistryChange): Promise<UpstreamEntry>;

@@ -21,26 +21,28 @@ export interface UpstreamCall {
   readonly logLevel: LogLevel | undefined;
   readonly cancellation: Cancellation;
   /**
-   * How to treat a server that can answer with a task: forbid the task, return the task to the caller, or follow the
-   * task to its end. The `task` parameter asks a server whose revision has tasks for a task, and such a task is always followed.
+   * How to treat a server that can answer with a task: forbid the task (`none`), return the task to the caller
+   * (`relay`), or follow the task to its end (`follow`). If the request has the `task` parameter, the gateway always
+   * follows the task.
    */
   readonly tasks: 'none' | 'relay' | 'follow';
   /** The time limits of this call, if they differ from those of its server. */
   readonly timeouts?: { readonly call: number; readonly callMax: number };
   /**
-   * URL elicitations that must complete before the call: it waits a limited time for their completion notifications.
+   * URL elicitations that must complete before the call. The call waits a limited time for their completion
+   * notifications.
    */
   readonly after?: readonly string[];
   /** The arguments of this tool that are repeated in headers. */
   readonly mirrored: readonly MirroredParam[];
-  /** The trace context of the request; absent if `_meta` has it already, or nobody traces the call. */
+  /** The trace context of the request; absent if `_meta` contains it or the call is not traced. */
   readonly trace?: TraceContext | undefined;
   notify(notification: Notification): void;
   /** Throws if the call may no longer run. Called right before the call is written to a process. */
   permit?(): void;
   /**
-   * The server closed its stream and expects a reconnect after `retry`. The client's stream may close too if the client
-   * can resume.
+   * Called when the server closed its stream and expects a reconnect after `retry` milliseconds. The client's stream
+   * may close too if the client can resume.
    */
   polling?(retry: number): void;
 }
@@ -48,7 +50,7 @@ export interface UpstreamCall {
 export type WatchEvent =
   | {
       readonly kind: ListKind;
-      /** The watch was interrupted: the list may have changed unnoticed. */
+      /** Set if the watch was interrupted and the list may have changed unnoticed. */
       readonly lapsed?: true;
       /**
        * The client capabilities of the session that reported the change; undefined if the change concerns the lists of
@@ -76,7 +78,7 @@ export type UpstreamStatus = 'unknown' | 'up' | 'down' | 'login_required';
 
 export interface UpstreamHealth {
   readonly status: UpstreamStatus;
-  /** The revisions that the server was found to speak. */
+  /** The revisions that the server speaks, as far as the gateway found out. */
   readonly speaks: readonly string[];
   /** The problem, in a text that callers may read. */
   readonly detail?: string;
@@ -88,15 +90,15 @@ export interface UpstreamHealth {
   readonly probed?: { readonly at: number; readonly took: number };
   /** A problem of a server that is up, in a text that callers may read. */
   readonly warning?: string;
-  /** The equivalent servers behind this one, for operators only. */
+  /** The equivalent servers behind this upstream, for operators only. */
   readonly replicas?: readonly ReplicaHealth[];
 }
 
 /** The state of one of several equivalent servers. */
 export interface ReplicaHealth {
-  /** Its place in the configuration, from 1. */
+  /** The position of the replica in the configuration, from 1. */
   readonly position: number;
-  /** Its URL without secrets. */
+  /** The URL of the replica without secrets. */
   readonly url: string;
   readonly status: UpstreamStatus;
   readonly detail?: string;
@@ -106,18 +108,18 @@ export interface ReplicaHealth {
   /** Calls and failures since the start of the process. */
   readonly calls: number;
   readonly failures: number;
-  /** The expected worth of a call, from 0 to 1, once it is known. */
+  /** The expected reward of a call, from 0 to 1; absent until known. */
   readonly expected?: number;
-  /** How its tools differ from those that the gateway lists. */
+  /** How the tools of the replica differ from those that the gateway lists; absent if they do not. */
   readonly differs?: string;
 }
 
 /**
- * One line that a server's process wrote to stderr, or to stdout if the line is not a message. Lines of `process` report
- * the start and the end of the process.
+ * One line that a server's process wrote to stderr, or to stdout if the line is not a message. Lines of `process`
+ * report the start and the end of the process.
  */
 export interface OutputLine {
-  /** Milliseconds since 1970. */
+  /** The time of the line, in milliseconds since 1970. */
   readonly at: number;
   readonly pid: number;
   readonly stream: 'stderr' | 'stdout' | 'process';
@@ -135,7 +137,7 @@ export interface ServerOutput {
   readonly lines: readonly OutputLine[];
 }
 
-/** One HTTP request to a server with a URL, which the gateway passes on without a look at its content. */
+/** One HTTP request to a server with a URL, which the gateway passes on without reading its content. */
 export interface RawRequest {
   readonly method: 'GET' | 'POST' | 'PUT' | 'PATCH' | 'DELETE';
   /** A path below the URL of the server, without a leading slash; empty for the URL itself. */
@@ -146,7 +148,7 @@ export interface RawRequest {
   readonly headers: readonly string[];
   readonly body: Buffer | undefined;
   readonly cancellation: Cancellation;
-  /** The reply begins. */
+  /** Called when the reply begins. */
   start(status: number, headers: readonly string[], flow: ReplyFlow): void;
   data(chunk: Buffer): void;
 }
@@ -176,15 +178,17 @@ export interface Upstream {
    * several watches does not affect the others.
    */
   watch(filter: SubscriptionFilter, deliver: (event: WatchEvent) => void, caller?: Caller): Promise<Watch>;
-  /** Watches for changed lists to keep a cache fresh. Keeps no connection or process alive for it. Never fails. */
+  /**
+   * Watches for changed lists to keep a cache fresh. Keeps no connection or process alive for the watch. Never fails.
+   */
   keepWatching(filter: SubscriptionFilter, deliver: (event: WatchEvent) => void): Promise<unknown>;
   /** How the gateway learns of changes of the list that the server returns for these client capabilities. */
   listNews(kind: ListKind, capabilities: ClientCapabilities): ListNews;
   /** Continues a call that another process parked, from the data of `ParkedCall.portable`. */
   adopt?(call: JsonValue, caller: Caller): ParkedCall | undefined;
-  /** The roots of the client with this session changed. */
+  /** Called when the roots of the client with this session changed. */
   rootsChanged(session: string): void;
-  /** The client with this session is gone. */
+  /** Called when the client with this session is gone. */
   release(session: string): void;
   health(): UpstreamHealth;
   /**
@@ -194,8 +198,8 @@ export interface Upstream {
   raw?(caller: Caller, request: RawRequest): Promise<void>;
   /**
    * Finds out whether the server answers, without a session and without the credential of a user. Never fails; `health`
-   * has the result. Absent or without effect where the state is known otherwise: the state of a process, for example.
-   * `interval` is the time between two checks in milliseconds: a server that answered within it need not be asked.
+   * has the result. Absent or without effect if the state is known by other means, as for a process. `interval` is the
+   * time between two checks in milliseconds: a server that answered within it need not be asked.
    */
   checkHealth?: ((interval?: number) => Promise<void>) | undefined;
   /** The latest output of the server's process; undefined if the server is not a process. */

@@ -1,7 +1,7 @@
 import { type Glob, globOf } from './catalog/glob.js';
 import { Naming, type NamingOptions, OWN_NAMES, separated, spellingsOf } from './catalog/names.js';
 
-/** Patterns for names or URIs: without `allow` all are shown, and `deny` wins. */
+/** Patterns for names or URIs. Without `allow` all items are shown. `deny` takes precedence over `allow`. */
 export interface Filter {
   readonly allow: readonly string[];
   readonly deny: readonly string[];
@@ -16,7 +16,10 @@ export interface ExposureOptions {
 
 /** The part of the catalog that an endpoint shows, as serializable data. */
 export interface Selection {
-  /** The name of a configured view. Two selections of one name are the same view, also if the configuration changed. */
+  /**
+   * The name of a configured view. Two selections of one name are the same view, even after a change of the
+   * configuration.
+   */
   readonly name?: string;
   /** Names of servers. */
   readonly servers?: readonly string[];
@@ -27,17 +30,17 @@ export interface Selection {
   readonly groups?: readonly string[];
   /** Patterns for the names of tools and prompts, in any of their spellings. Without patterns all are shown. */
   readonly names?: readonly string[];
-  /** Tools by patterns for any of their spellings; `rename` has new names by `server__tool`. */
+  /** Patterns for the tools, in any spelling of their names. `rename` maps `server__tool` to a new name. */
   readonly tools?: Filter & { readonly rename: Readonly<Record<string, string>> };
-  /** Prompts by patterns for any of their spellings. */
+  /** Patterns for the prompts, in any spelling of their names. */
   readonly prompts?: Filter;
-  /** Resources by patterns for their URIs, and templates by patterns for their text. */
+  /** Patterns for the URIs of resources and for the texts of resource templates. */
   readonly resources?: Filter;
   /**
    * How names are prefixed; by default as configured. `own` means the server's own names and requires a single server.
    */
   readonly naming?: NamingOptions | 'own';
-  /** Undefined: as configured for all servers. */
+  /** The exposure of the view; undefined for the exposure that is configured for all servers. */
   readonly exposure?: ExposureOptions;
 }
 
@@ -76,7 +79,7 @@ export class View {
     return this.selection.name;
   }
 
-  /** Undefined: as configured. */
+  /** The naming of the view; undefined for the configured naming. */
   get naming(): Naming | undefined {
     return this.current.naming;
   }
@@ -98,7 +101,7 @@ export class View {
     this.current = contentOf(selection);
   }
 
-  /** Whether the view hides some items of a list, or gives some other names. */
+  /** Whether the view hides or renames some items of a list. */
   filters(list: Filtered): boolean {
     return this.current.filters[list] !== undefined || (list === 'tools' && this.current.renames !== undefined);
   }
@@ -129,7 +132,9 @@ export class View {
     return renames.single === server ? renames.byTool.get(own) : undefined;
   }
 
-  /** The tool that has this new name, as the configuration writes it: `server__tool`, or the tool of the only server. */
+  /**
+   * The tool that has this new name, as the configuration writes it: `server__tool`, or the tool of the only server.
+   */
   renamedTool(name: string): string | undefined {
     return this.current.renames?.byName.get(name);
   }
@@ -146,7 +151,7 @@ export class View {
 }
 
 interface Patterns {
-  /** Each list of patterns must have a match. */
+  /** A name is allowed only if it matches at least one pattern of each list. */
   readonly allow: readonly (readonly Glob[])[];
   readonly deny: readonly Glob[];
 }

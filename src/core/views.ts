@@ -1,6 +1,6 @@
 import { type Selection, View } from './view.js';
 
-/** A view that was removed from the configuration shows nothing to the sessions that still use it. */
+/** The selection of a view that was removed from the configuration. Sessions that still use the view see nothing. */
 const NOTHING: Selection = { servers: [] };
 
 /** The configured views, by name. A change of the configuration reaches the sessions that use a view. */

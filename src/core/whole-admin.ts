@@ -5,7 +5,10 @@ import { isAdmin, type Principal } from './caller.js';
 export const isWholeAdmin = (principal: Principal): boolean =>
   isAdmin(principal) && principal.restriction === undefined && principal.tenant === undefined;
 
-/** A credential for a part of the gateway must not widen itself: it could create another one without limits. */
+/**
+ * Throws unless the principal administers the whole gateway. A credential for a part of the gateway must not be able to
+ * create a credential without limits.
+ */
 export function ofWholeGateway(principal: Principal): void {
   if (!isWholeAdmin(principal))
     throw new ProtocolError(

@@ -26,14 +26,17 @@ export interface ApiKeyAuthenticatorOptions {
 
 /** A revocation takes effect on every replica within this time and the time of one query (S17). */
 const VERSION_AGE = 400;
-/** Time limit for one query. A slow answer is not stale: it is as new as the beginning of the query. */
+/**
+ * Time limit for one query. The age of an answer counts from the beginning of its query, so a slow answer is not used
+ * for longer.
+ */
 const QUERY_TIME = 5_000;
-/** The last use of a key is noted at most once in this time. */
+/** The last use of a key is stored at most once in this time. */
 const USE_NOTED_EVERY = 60_000;
 const MOST_CACHED = 10_000;
 const MOST_PENDING = 1_000;
 
-/** A key that was looked up. `principal` is the refusal for a key that does not exist or is revoked. */
+/** A key that was looked up. If the key does not exist or is revoked, `principal` is the refusal. */
 interface Known {
   readonly principal: Principal | Challenge;
   readonly expiresAt: number;
@@ -64,8 +67,8 @@ const REVOKED = invalid('The API key is not valid', true);
 const EXPIRED = invalid('The API key has expired', true);
 
 /**
- * Authenticates callers by their API keys. A looked-up key is used until the keys change; whether they changed is asked
- * once in a while for all keys together, so the cost does not grow with the number of callers.
+ * Authenticates callers by their API keys. The result of a lookup is used until the stored keys change. One query from
+ * time to time asks for all keys together whether they changed, so the cost does not grow with the number of callers.
  */
 export class ApiKeyAuthenticator implements Authenticator {
   readonly enabled = true;
@@ -102,7 +105,9 @@ export class ApiKeyAuthenticator implements Authenticator {
     return principal;
   }
 
-  /** Drops the looked-up keys if the stored keys changed. One query serves all requests of a short time. */
+  /**
+   * Drops the looked-up keys if the stored keys changed. One query serves all requests that arrive within a short time.
+   */
   private current(): Promise<void> {
     const now = performance.now();
     if (now - this.checkedAt < VERSION_AGE) return Promise.resolve();
@@ -116,7 +121,8 @@ export class ApiKeyAuthenticator implements Authenticator {
     if (began < this.checkedAt) return;
     if (version !== this.version) this.lookups = new LookedUpKeys();
     this.version = version;
-    // The time before the query counts: a change during the query may be missing in its answer.
+    // Set the time at which the query began, because its answer may not contain a change that happened during the
+    // query.
     this.checkedAt = began;
   }
 
@@ -163,7 +169,9 @@ export class ApiKeyAuthenticator implements Authenticator {
     return true;
   }
 
-  /** Without the database the gateway does not know which keys were revoked, so the caller has to try again. */
+  /**
+   * If the database does not answer, the gateway does not know which keys were revoked, so the caller has to try again.
+   */
   private async asked<T>(question: Promise<T>): Promise<T> {
     let timer: NodeJS.Timeout | undefined;
     const late = new Promise<never>((_, reject) => {

@@ -17,7 +17,7 @@ const request = (token: string): AuthenticationRequest => ({
 });
 
 describe('S17: the form of API keys', () => {
-  test('each has a prefix, 256 random bits and a checksum', () => {
+  test('each key has a prefix, 256 random bits and a checksum', () => {
     const all = new Set(Array.from({ length: 1_000 }, newApiKey));
     expect(all.size).toBe(1_000);
     for (const key of all) expect([key.length, isApiKey(key), key.startsWith('parley_')]).toEqual([56, true, true]);
@@ -84,13 +84,13 @@ describe('S17: the authenticator', () => {
     expect(log).toEqual(['find']);
   });
 
-  test('a digest by an older key of the keyring is replaced', async () => {
+  test('a digest that was made with an older key of the keyring is replaced', async () => {
     const { authenticator, log } = made(stored(keys[1]));
     expect(await authenticator.authenticate(request(key))).toMatchObject({ key: 'ci' });
     expect(log).toContain(`rekey k1 ${stored().digest}`);
   });
 
-  test('without the database the caller is told to come back', async () => {
+  test('without the database the caller is asked to try again later', async () => {
     const down = made(stored(), { version: () => Promise.reject(new Error('down')) }).authenticator;
     await expect(down.authenticate(request(key))).rejects.toMatchObject({ reason: 'overloaded' });
   });

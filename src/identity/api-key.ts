@@ -3,7 +3,7 @@ import { crc32 } from 'node:zlib';
 
 /**
  * An API key: `parley_`, 256 random bits in base62, and a checksum (S17). Secret scanners recognise the prefix, and the
- * checksum tells a mistyped key from a revoked one without a query.
+ * checksum distinguishes a mistyped key from a revoked key without a query.
  */
 export const API_KEY_PREFIX = 'parley_';
 const SECRET_BYTES = 32;

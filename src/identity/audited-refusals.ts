@@ -5,7 +5,7 @@ import { TokenBucket } from '../core/token-bucket.js';
 import { ProtocolError } from '../protocol/errors.js';
 import type { AuthenticationRequest } from './authenticator.js';
 
-/** Takes requests whose caller is unknown, or may not use the route. */
+/** Receives requests whose caller is unknown, or whose caller may not use the route. */
 export interface Refusals {
   /** `known` is the caller, if it is known. */
   refused(request: RefusedRequest, error: unknown, known?: Principal): void;
@@ -13,7 +13,10 @@ export interface Refusals {
 
 export type RefusedRequest = Pick<AuthenticationRequest, 'url' | 'peer' | 'header'> & { readonly id?: string };
 
-/** Records of one address, and of all addresses: a flood of bad requests must not fill the database. */
+/**
+ * Limits on the records of one address, and of all addresses, so that a flood of bad requests does not fill the
+ * database.
+ */
 const PER_ADDRESS = { burst: 20, second: 0.1 };
 const IN_ALL = { burst: 1_000, second: 20 };
 const ADDRESSES = 2_000;
@@ -24,7 +27,9 @@ interface Address {
   suppressed: number;
 }
 
-/** Records refused requests in the audit trail (S24). Beyond a rate they are counted, not recorded one by one. */
+/**
+ * Records refused requests in the audit trail (S24). Beyond a rate, refusals are counted and not recorded one by one.
+ */
 export class AuditedRefusals implements Refusals {
   private readonly addresses = new BoundedCache<string, Address>(ADDRESSES);
   private readonly all = new TokenBucket(IN_ALL);
@@ -45,7 +50,7 @@ export class AuditedRefusals implements Refusals {
     });
   }
 
-  /** Records a refused authentication, or counts it if its address has too many. */
+  /** Records a refused authentication. If its address has too many refusals, the refusal is only counted. */
   add(refused: Omit<AuthenticationRecord, 'kind' | 'outcome' | 'suppressed'>): void {
     const from = this.address(refused.address ?? '');
     if (!from.bucket.take(1) || !this.all.take(1)) {

@@ -66,13 +66,13 @@ describe('several authenticators', () => {
     expect(anyOf([tokens])).toBe(tokens);
   });
 
-  it('the first that knows the caller wins, without a promise if none is needed', async () => {
+  it('the first authenticator that knows the caller decides, and the result is a promise only if one is needed', async () => {
     const both = anyOf([tokens, signed]);
     expect(both.authenticate(request({ authorization: 'Bearer token-of-ada' }))).toMatchObject({ key: 'ada' });
     expect(await both.authenticate(request({ 'x-signature': 'good' }))).toMatchObject({ key: 'signatures#eve' });
   });
 
-  it('an unknown caller gets the challenges of all of them', async () => {
+  it('an unknown caller gets the challenges of all authenticators', async () => {
     expect(await anyOf([tokens, signed]).authenticate(request())).toMatchObject({
       message: 'Unauthorized: Invalid or missing API key',
       headers: { 'WWW-Authenticate': 'Bearer realm="parley", Signature' },

@@ -43,9 +43,12 @@ export interface BearerProblem {
   readonly description?: string;
   /** The scopes that the request needs. */
   readonly scopes?: readonly string[];
-  /** The token was revoked; its open exchanges end too. */
+  /** Whether the token was revoked, so that its open exchanges end too. */
   readonly revoked?: true;
-  /** The gateway or the issuer made the credential, so the attempt is not a guess: an expired token, for example. */
+  /**
+   * Whether the gateway or the issuer made the credential, such as an expired token, so that the attempt is not a
+   * guess.
+   */
   readonly genuine?: true;
 }
 
@@ -77,7 +80,9 @@ export const OPEN: Authenticator = { enabled: false, authenticate: () => LOCAL }
 /** For paths that need no identity: every caller is anonymous. */
 export const ANYBODY: Authenticator = { enabled: false, authenticate: () => ANONYMOUS };
 
-/** Combines authenticators: the first that knows the caller wins, and an unknown caller gets the challenges of all. */
+/**
+ * Combines authenticators: the first that knows the caller decides, and an unknown caller gets the challenges of all.
+ */
 export function anyOf(authenticators: readonly Authenticator[]): Authenticator {
   const [first, ...others] = authenticators;
   if (first === undefined) return OPEN;
@@ -113,12 +118,13 @@ function joined(challenges: readonly Challenge[]): Challenge {
   for (const challenge of challenges) {
     for (const [name, value] of Object.entries(challenge.headers)) {
       const before = headers[name];
-      // Several authenticators read bearer tokens; one challenge stands for all of them.
+      // Several authenticators may read bearer tokens, but one challenge for bearer tokens is enough.
       if (before?.startsWith('Bearer ') && value.startsWith('Bearer ')) continue;
       headers[name] = before === undefined ? value : `${before}, ${value}`;
     }
   }
-  // A caller that is known but lacks a permission gets that reason; otherwise the authenticator of its token explains.
+  // If the caller is known but lacks a permission, the challenge says this. Otherwise the challenge of the
+  // authenticator that found a fault in the token is used.
   const told =
     challenges.find(({ reason }) => reason === 'forbidden') ??
     challenges.find(({ bearer }) => bearer.error !== undefined) ??

@@ -7,8 +7,8 @@ import type { ProtectedResources } from './protected-resource.js';
 const PLAIN = /^Bearer realm="parley"(, error="\w+")?/;
 
 /**
- * Adds to each challenge where the client gets a token (`resource_metadata`) and which scopes it needs (`scope`): S14.
- * Clients of older revisions ignore both.
+ * Adds two parameters to each challenge (S14): `resource_metadata` says where the client gets a token, and `scope` says
+ * which scopes the token needs. Clients of older revisions ignore both parameters.
  */
 export class BearerChallenges implements Authenticator {
   readonly enabled = true;
@@ -69,8 +69,8 @@ export function bearerChallenge(
 const quotable = (text: string): string => text.replace(/["\\]/g, "'").replace(/[^\x20-\x7e]/g, '?');
 
 /**
- * A token in the query is never read, because URLs end up in logs: alone it is not a credential, and next to another one
- * the request is malformed (RFC 6750 §2, §3.1; S14).
+ * A token in the query is never read, because URLs are written to logs. A token only in the query is not a credential.
+ * A token in the query beside another credential makes the request malformed (RFC 6750 §2, §3.1; S14).
  */
 function refuseSecondToken(request: AuthenticationRequest): void {
   const { url } = request;

@@ -8,7 +8,7 @@ const BEARER = /^Bearer +([^\s,]+)$/i;
 let read: { readonly authorization: string; readonly token: string | undefined } | undefined;
 let hashed: { readonly token: string; readonly digest: string } | undefined;
 
-/** The bearer token of a request; undefined without exactly one. */
+/** The bearer token of a request; undefined unless the request has exactly one. */
 export function bearerOf(request: AuthenticationRequest): string | undefined {
   const authorization = request.header('authorization');
   if (authorization === undefined) return undefined;

@@ -1,7 +1,7 @@
 /**
- * The parts of a caller's request that credential sources may use: its token, for an exchange (RFC 8693), and headers that the
- * configuration names. It is held beside the principal and not in it, so that nothing that logs, stores or sends a
- * principal contains it (S12), and only as long as the principal of that request is in use.
+ * The parts of a caller's request that credential sources may use: its token, for an exchange (RFC 8693), and headers
+ * that the configuration names. These parts are held beside the principal and not in it, so that no log, store or
+ * message with a principal contains them (S12). They are held only as long as the principal of that request is in use.
  */
 import { createHash } from 'node:crypto';
 import { ANONYMOUS, type Principal } from '../core/caller.js';
@@ -19,12 +19,12 @@ export class CallerRequests {
   private readonly headerNames = new Set<string>();
   private tokens = false;
 
-  /** From now on the tokens of callers are held. */
+  /** Starts to hold the tokens of callers. */
   wantTokens(): void {
     this.tokens = true;
   }
 
-  /** From now on these headers of callers are held. */
+  /** Starts to hold these headers of callers. */
   wantHeaders(names: readonly string[]): void {
     for (const name of names) this.headerNames.add(name.toLowerCase());
   }

@@ -29,7 +29,7 @@ export interface StoredKey {
   readonly retiredAt?: number;
 }
 
-/** Stores the record beyond the life of the process. */
+/** Stores the record, which must outlive the process. */
 export interface CardKeyStore {
   load(): Promise<{ readonly record: CardKeyRecord; readonly rev: number } | undefined>;
   /** Replaces the given revision, 0 for none. Returns false if another revision is stored by now. */
@@ -162,7 +162,7 @@ export class CardKeys {
     return (await importJWK(jwk, ALGORITHM)) as CryptoKey;
   }
 
-  /** Returns undefined if another replica was first. */
+  /** Returns undefined if another replica stored a key first. */
   private async replace(old: readonly StoredKey[], rev: number): Promise<Loaded | undefined> {
     const { publicKey, privateKey } = await generateKeyPair(ALGORITHM, { extractable: true });
     const bare = await exportJWK(publicKey);

@@ -14,8 +14,9 @@ const MISSING = new Challenge('Unauthorized: Invalid or missing API key');
 const UNNAMED = new Challenge('Unauthorized: the client certificate does not name a caller');
 
 /**
- * Identifies callers by their client certificates, which the TLS handshake checked against `tls.clientCa`. A token in
- * the request names the caller instead: an invalid one is refused, even if the certificate of a proxy is valid.
+ * Identifies callers by their client certificates, which the TLS handshake checked against `tls.clientCa`. If the
+ * request has a token, the token names the caller instead. An invalid token is refused, even if the certificate of a
+ * proxy is valid.
  */
 export class CertificateAuthenticator implements Authenticator {
   readonly enabled = true;

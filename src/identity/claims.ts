@@ -21,7 +21,10 @@ export interface Asserted {
   readonly scopes: readonly string[];
 }
 
-/** Longer values and lists come from no sensible issuer, and would be kept for every caller. */
+/**
+ * Limits on values and lists, because they are kept in memory for every caller. No real issuer writes longer values and
+ * lists.
+ */
 const LONGEST = 512;
 const MOST = 1_000;
 
@@ -55,7 +58,7 @@ function textOf(value: unknown): string | undefined {
   return typeof text === 'string' && text !== '' && text.length <= LONGEST ? text : undefined;
 }
 
-/** A list, or one text that the separator divides. */
+/** Reads a list, or a text whose parts the separator divides. */
 function textsOf(value: unknown, separator: RegExp): string[] {
   const all = typeof value === 'string' ? value.split(separator).map((part) => part.trim()) : value;
   if (!Array.isArray(all)) return [];

@@ -4,11 +4,11 @@ import { type Authenticated, type AuthenticationRequest, type Authenticator, Cha
 import { bearerOf, tokenDigest } from './bearer.js';
 
 export interface FailureLimits {
-  /** Failures of one address within the window. */
+  /** Maximum number of failures of one address within the window. */
   readonly perAddress: number;
-  /** Failures for one account within the window, from all addresses. */
+  /** Maximum number of failures for one account within the window, from all addresses. */
   readonly perAccount: number;
-  /** Milliseconds. */
+  /** The length of the window in milliseconds. */
   readonly window: number;
 }
 

@@ -205,7 +205,7 @@ describe('S13 S1-03 S3-16: refused', () => {
     expect(await refusal(jwt.authenticate(request(text, '/mcp')))).toContain('another resource');
   });
 
-  test('a cached token as soon as it is revoked', async () => {
+  test('a cached token once the token is revoked', async () => {
     const revoked = new Set<unknown>();
     const jwt = authenticator({ revoked: ({ jti }) => revoked.has(jti) });
     const text = await token({ claims: { jti: 'x' } });
@@ -214,7 +214,7 @@ describe('S13 S1-03 S3-16: refused', () => {
     expect(await refusal(jwt.authenticate(request(text)))).toContain('revoked');
   });
 
-  test('garbage of any form', async () => {
+  test('a text of any form that is not a token', async () => {
     const jwt = authenticator();
     for (const text of ['', 'a', 'a.b', 'a.b.c', '..', `${'a'.repeat(20_000)}.b.c`, `${encode(5)}.${encode(null)}.x`])
       expect(await jwt.authenticate(request(text))).toBeInstanceOf(Challenge);
@@ -259,7 +259,7 @@ describe('S13: the keys of another issuer', () => {
     expect(await jwt.authenticate(request(text))).toMatchObject({ subject: 'ada' });
   });
 
-  test('without keys the caller is told to come back, not that its token is invalid', async () => {
+  test('without keys the caller is asked to try again later, and not told that its token is invalid', async () => {
     const failures: unknown[] = [];
     const fetch = async (): Promise<JSONWebKeySet> => {
       throw new Error('no route');

@@ -15,7 +15,7 @@ import { type KeyResolver, KeysUnavailable } from './key-sets.js';
 import { lackingScopes, type ScopeRules } from './scopes.js';
 
 export interface JwtAuthenticatorOptions {
-  /** Compared with `iss` as plain text. */
+  /** The issuer, which is compared with `iss` as plain text. */
   readonly issuer: string;
   /**
    * Whether a token for this audience may be used for requests to this path (RFC 8707): our canonical resource URLs. An
@@ -31,22 +31,25 @@ export interface JwtAuthenticatorOptions {
   readonly scopes?: ScopeRules;
   /** The issuer of the principals if it is not `issuer`: `OWN_ISSUER` for the users of the gateway itself. */
   readonly principalIssuer?: string;
-  /** Asked on every request, also for cached tokens. A revoked token is refused. */
+  /** Called for every request, also for a cached token. A revoked token is refused. */
   revoked?(claims: Claims): boolean | Promise<boolean>;
   /** Milliseconds since 1970. */
   readonly now?: () => number;
 }
 
-/** RFC 9068 access tokens, and JWTs of issuers that set no other type. ID tokens of some issuers have other types. */
+/**
+ * Accepted types: access tokens of RFC 9068, and JWTs of issuers that set only the type `jwt` or no type. ID tokens of
+ * some issuers have other types, and are refused.
+ */
 const TYPES: ReadonlySet<string | undefined> = new Set([undefined, 'jwt', 'at+jwt', 'application/at+jwt']);
 /** Differences between the clocks of the issuer and the gateway that are tolerated, in seconds. */
 const SKEW = 60;
 /** A verified token is verified again after this time at most, in milliseconds. */
 const CACHED_FOR = 60_000;
 const MOST_CACHED = 10_000;
-/** Longer tokens are not decoded. */
+/** Maximum length of a token. Longer tokens are not decoded. */
 const LONGEST = 16_384;
-/** Verifications under way: a flood of forged tokens must not fill the memory. */
+/** Limit on concurrent verifications, so that a flood of forged tokens does not fill the memory. */
 const MOST_PENDING = 1_000;
 
 const COMPACT = /^[\w-]+\.[\w-]+\.[\w-]+$/;
@@ -127,7 +130,7 @@ export class JwtAuthenticator implements Authenticator {
     const { verified } = this;
     const verifying = this.check(token)
       .then((found) => {
-        // After `invalidate` the old cache is not used any more.
+        // After `invalidate`, the old cache is no longer used.
         if (!(found instanceof Challenge)) verified.set(digest, found);
         return found;
       })

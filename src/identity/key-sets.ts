@@ -55,15 +55,15 @@ export function keysIn({ keys }: JSONWebKeySet): KeyResolver {
 export interface RemoteKeysOptions {
   /** Fetches the key set. Limits its own time and size. */
   readonly fetch: () => Promise<JSONWebKeySet>;
-  /** Milliseconds, monotonic. */
+  /** A monotonic clock, in milliseconds. */
   readonly now?: () => number;
   /** Called when the keys cannot be fetched. */
   readonly failed?: (error: unknown) => void;
 }
 
-/** Least time between two fetches: a flood of tokens with unknown keys causes no flood of fetches (S13). */
+/** Minimum time between two fetches: a flood of tokens with unknown keys causes no flood of fetches (S13). */
 const FETCH_EVERY = 30_000;
-/** Least time between two fetches while the gateway has no keys at all. */
+/** Minimum time between two fetches while the gateway has no keys at all. */
 const RETRY_EVERY = 5_000;
 /** Age at which keys are fetched again, so that a removed key stops working. */
 const FRESH_FOR = 10 * 60_000;
@@ -98,7 +98,10 @@ export class RemoteKeys {
     return keys.resolve;
   }
 
-  /** Fetches the keys unless that happened shortly before. One fetch serves all who wait for it. Never rejects. */
+  /**
+   * Fetches the keys, unless they were fetched shortly before. One fetch serves all callers that wait for it. Never
+   * rejects.
+   */
   private refresh(): Promise<void> {
     if (this.fetching) return this.fetching;
     const pause = this.keys ? FETCH_EVERY : RETRY_EVERY;

@@ -42,7 +42,10 @@ const TOKENS: readonly RegExp[] = [
   /\b(?:AKIA|ASIA)[0-9A-Z]{16}\b/g,
   /\bAIza[\w-]{30,}/g,
 ];
-/** A JWT. Words without its dots match too, and stay, so that no part of a long word is tried again. */
+/**
+ * A JWT. The pattern also matches words without the two dots of a JWT, which are not masked: matching the whole word
+ * prevents that each part of a long word is tried again.
+ */
 const JWT = /\beyJ[\w-]{8,}(?:\.[\w-]{8,}\.[\w-]*)?/g;
 const NAMED =
   /(?<![\w-])([\w-]{0,40}(?:key|token|secret|passw(?:or)?d|credential)[\w-]{0,40}["']?\s*=\s*["']?)([^\s"',;&]{6,})/gi;
@@ -56,7 +59,7 @@ export function hideTokens(text: string): string {
 }
 
 /**
- * The environment values to hide: those whose name suggests a secret, and those that look random. Paths, words and
+ * The environment values to hide: values whose name suggests a secret, and values that look random. Paths, words and
  * numbers stay readable, because hiding `production` or `/srv/files` would make texts useless.
  */
 export function secretsIn(env: Readonly<Record<string, string>>): string[] {

@@ -36,7 +36,7 @@ describe('secrets in JSON values', () => {
     [{ '0123456789abcdef0123456789abcdef': 1 }, { [M]: 1 }],
     [{ data: Buffer.from('a picture '.repeat(20)).toString('base64') }, { data: M }],
     [{ env: [{ name: 'DB_PASSWORD', value: 'x' }] }, { env: [{ name: 'DB_PASSWORD', value: M }] }],
-    // Servers repeat structured results as text.
+    // Servers repeat structured results as text, so the same secrets appear in text.
     [{ text: '{"user": "ada", "password": "hunter2"}' }, { text: `{"user":"ada","password":"${M}"}` }],
     [{ text: '[{"db":"{\\"dbPassword\\":\\"hunter2\\"}"}]' }, { text: `[{"db":"{\\"dbPassword\\":\\"${M}\\"}"}]` }],
     [{ text: 'Found {"apiKey": "a\\"b c", "id": 5}.' }, { text: `Found {"apiKey": "${M}", "id": 5}.` }],
@@ -85,7 +85,8 @@ describe('secrets in JSON values', () => {
     (unit) => {
       const text = (length: number): string => `key ${unit.repeat(length / unit.length)}!`;
       timeOf(text(1_000));
-      // Four times the text; a quadratic search takes sixteen times as long. Short times say nothing.
+      // The longer text is four times as long, for which a quadratic search takes sixteen times as long. Times below 2
+      // ms are too short to compare.
       expect(timeOf(text(60_000)) / Math.max(2, timeOf(text(15_000)))).toBeLessThan(9);
     },
   );

@@ -6,7 +6,7 @@ const SECRET_WORDS: ReadonlySet<string> = new Set([
   ...['password', 'passwd', 'pwd', 'passphrase', 'passcode', 'secret', 'secrets', 'token', 'apikey', 'authorization'],
   ...['cookie', 'cookies', 'credential', 'credentials', 'bearer', 'jwt', 'otp', 'cvv', 'cvc', 'ssn', 'iban'],
 ]);
-/** A key is secret after one of these words: `access_key`, but not `sort_key`. */
+/** The word `key` means a secret only after one of these words: `access_key` is secret, `sort_key` is not. */
 const KEY_KINDS: ReadonlySet<string> = new Set([
   'api',
   'access',
@@ -25,7 +25,7 @@ const UUID = /^[\da-f]{8}(?:-[\da-f]{4}){3}-[\da-f]{12}$/i;
 const PAIR = /(?<![\w.-])([\w.-]{1,64})(?:\\{0,7}["'])?\s{0,4}(?::=|=>|[:=])[^\S\n]{0,4}/g;
 /** The opening mark of a quoted value, with the backslashes of the texts that quote it. */
 const OPENING = /\\{0,7}["']/y;
-/** A value without quotation marks. Shorter ones are mostly words of a sentence. */
+/** A value without quotation marks. Shorter texts are mostly words of a sentence. */
 const BARE = /[^\s"',;&<>()[\]{}\\]{6,}/y;
 /** A header with a credential: its value may have several words. */
 const HEADER = /[^\r\n"'\\]{6,}/y;
@@ -46,8 +46,9 @@ export interface Masked {
 }
 
 /**
- * The value with `********` in place of secrets: by the names of members, also in texts that contain JSON or other pairs
- * of names and values, and by the form of texts.
+ * Replaces secrets in the value by `********`. A value is secret if its name says so, whether as a member of an object
+ * or within a text that contains JSON or other pairs of names and values. A text is also secret if it has the form of a
+ * secret.
  */
 export function maskValues(value: unknown): Masked {
   const masking = new Masking();
@@ -81,7 +82,7 @@ class Masking {
     );
   }
 
-  /** `meaning` is the name that decides about the value. */
+  /** `meaning` is the name that decides whether the value is secret. */
   private member(name: string, meaning: string, value: unknown, level: number): [string, unknown] {
     const empty = value === null || value === '' || typeof value === 'boolean';
     // A name can be a secret too: a map may have tokens as its keys.
@@ -102,7 +103,10 @@ class Masking {
     return masked;
   }
 
-  /** A text of JSON, as servers write structured results, without its secrets; undefined if it has none or is none. */
+  /**
+   * Masks the secrets in a text of JSON, such as a structured result of a server. Returns undefined if the text is not
+   * JSON or contains no secret.
+   */
   private json(text: string): string | undefined {
     if (!/^\s*[[{]/.test(text) || text.length > LONGEST_TEXT) return undefined;
     let value: unknown;
@@ -142,7 +146,7 @@ function withoutPairs(text: string): string {
   return shown + pairs.slice(from);
 }
 
-/** Where the value of a pair begins and ends; the same place if there is none. */
+/** Where the value of a pair begins and ends. Both places are the same if there is no value. */
 function valueAt(text: string, at: number, name: string): readonly [start: number, end: number] {
   OPENING.lastIndex = at;
   const [mark] = OPENING.exec(text) ?? [];
@@ -152,7 +156,9 @@ function valueAt(text: string, at: number, name: string): readonly [start: numbe
   return [at, at + (bare.exec(text)?.[0].length ?? 0)];
 }
 
-/** The end of a quoted value: the next such mark with as many backslashes, or the end of the line. */
+/**
+ * The end of a quoted value: the next quotation mark of the same kind with as many backslashes, or the end of the line.
+ */
 function endOfQuoted(text: string, from: number, mark: string): number {
   const quote = mark.slice(-1);
   for (let at = from; at < text.length; at++) {

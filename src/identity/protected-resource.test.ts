@@ -122,7 +122,7 @@ describe('S14: challenges', () => {
     );
   });
 
-  test('a token in the query is refused, even beside a good one', () => {
+  test('a token in the query is refused, even beside a valid token in the header', () => {
     const challenges = new BearerChallenges(inner, resources());
     const good = { authorization: 'Bearer good' };
     expect(() => challenges.authenticate(request('/mcp?access_token=good', good))).toThrow('refused');

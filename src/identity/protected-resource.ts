@@ -5,7 +5,7 @@ import type { AuthenticationRequest } from './authenticator.js';
 export const RESOURCE_METADATA = '/.well-known/oauth-protected-resource';
 
 export interface ProtectedResourceOptions {
-  /** The URLs under which clients reach the gateway, without a slash at the end; the first one is the main one. */
+  /** The URLs under which clients reach the gateway, without a slash at the end; the first is the main URL. */
   readonly bases: () => readonly string[];
   /** The issuers whose tokens the gateway accepts. If the list is empty, no metadata is served. */
   readonly authorizationServers: readonly string[];
@@ -44,7 +44,9 @@ export class ProtectedResources {
     return this.options.authorizationServers;
   }
 
-  /** Whether a token for this audience may be used for the request: for the endpoint, or for a part that contains it. */
+  /**
+   * Whether a token for this audience may be used for the request: for the endpoint, or for a part that contains it.
+   */
   covers(audience: string, request: Pick<AuthenticationRequest, 'url'>): boolean {
     const endpoint = this.endpointOf(request.url);
     const question = `${audience} ${endpoint}`;
@@ -82,7 +84,7 @@ export class ProtectedResources {
     return `${this.baseFor(request)}${RESOURCE_METADATA}${request ? this.endpointOf(request.url) : ''}`;
   }
 
-  /** The base that the client used, if it is one of ours; otherwise the main one. */
+  /** The base URL that the client used, if it is a URL of the gateway; otherwise the main URL. */
   private baseFor(request: AuthenticationRequest | undefined): string {
     const bases = this.options.bases();
     const host = request?.header('host')?.toLowerCase();
@@ -90,8 +92,8 @@ export class ProtectedResources {
   }
 
   /**
-   * The path of the endpoint that a request belongs to. The two paths of HTTP+SSE are one endpoint, and so are all paths
-   * of an agent. Paths outside of both protocols belong to the gateway as a whole, whose path is empty.
+   * The path of the endpoint that a request belongs to. The two paths of HTTP+SSE are one endpoint, and so are all
+   * paths of an agent. Paths outside of both protocols belong to the gateway as a whole, whose path is empty.
    */
   endpointOf(url: string): string {
     const mark = url.indexOf('?');

@@ -8,10 +8,10 @@ const RULE = 'restriction of the credential';
 
 /**
  * Hides everything outside of the scope of a credential: in lists, calls, prompts, resources and agents of both
- * protocols. A hidden target is answered like one that does not exist.
+ * protocols. A call to a hidden target gets the same answer as a call to a target that does not exist.
  */
 export class RestrictionAdmission implements Admission {
-  /** By restriction: a principal is used for many requests. */
+  /** Keyed by restriction, because a principal with its restriction is used for many requests. */
   private readonly scopes = new WeakMap<Restriction, Scope>();
 
   seesEverything({ principal }: Caller): boolean {
@@ -30,7 +30,10 @@ export class RestrictionAdmission implements Admission {
     return this.sees(caller, target) ? undefined : RULE;
   }
 
-  /** Visible targets are usable, except the methods of an extension: nothing says which tools they use. */
+  /**
+   * The caller may use every target that it sees. Methods of an extension are the exception: if the scope names tools,
+   * they are refused, because nothing says which tools they use.
+   */
   admit({ caller, target, method, notes }: AdmissionRequest): void {
     const { restriction } = caller.principal;
     if (restriction === undefined || target.kind === 'catalog') return;
@@ -53,11 +56,11 @@ export class RestrictionAdmission implements Admission {
   }
 }
 
-/** The part of the gateway that a restriction leaves. */
+/** The part of the gateway that a restricted credential can reach. */
 class Scope {
   private readonly servers: readonly Glob[];
   private readonly tools: readonly ToolPattern[];
-  /** Only tools are named: prompts, resources and agents are outside of the scope. */
+  /** Whether the restriction names only tools, so that prompts, resources and agents are outside of the scope. */
   readonly onlyTools: boolean;
 
   constructor({ servers, tools }: Restriction) {

@@ -13,7 +13,7 @@ export interface RoleRule {
 /** Adds the mapped roles to the principals of another authenticator. */
 export class RoleMapping implements Authenticator {
   readonly enabled = true;
-  /** By principal: authenticators return the same object for repeated requests. */
+  /** Keyed by principal, because authenticators return the same object for repeated requests. */
   private readonly mapped = new WeakMap<Principal, Principal>();
 
   constructor(

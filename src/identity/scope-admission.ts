@@ -48,7 +48,8 @@ export class ScopeAdmission implements Admission {
     const { server, name } = target;
     let spellings: readonly string[] | undefined;
     const needed = this.demands.filter((demand) => {
-      // Also a task, which holds the result of a call. Its tool is not known.
+      // Demands of a server also apply to its tasks, which hold results of calls. Demands of a tool do not, because the
+      // tool of a task is not known.
       if (demand.servers.some((glob) => glob.test(server))) return true;
       if (target.kind !== 'tool' || demand.tools.length === 0) return false;
       spellings ??= [...spellingsOf(server, name), ...spellingsOf(server, target.offered ?? name)];

@@ -1,4 +1,4 @@
-/** A scope that also grants others (AUR-06). */
+/** A scope that also grants other scopes (AUR-06). */
 export interface ScopeRules {
   /** The scopes that each scope includes. */
   readonly includes: Readonly<Record<string, readonly string[]>>;

@@ -29,13 +29,19 @@ export function openingSignIns(admission: Admission, hasLogins: (server: string)
   };
 }
 
-/** Whether this is the tool of the gateway: a tool of the server with the same name has no mark. */
+/**
+ * Whether this is the gateway's own tool. A tool of the server with the same name does not have the mark of the
+ * gateway.
+ */
 function isOurs(definition: JsonObject | undefined): boolean {
   const meta = definition?.['_meta'];
   return definition === undefined || (isObject(meta) && meta[SIGN_IN_MARK] === true);
 }
 
-/** The same request about the server itself. It counts as admitted before, because nobody approves a sign-in but its user. */
+/**
+ * The same request with the server as its target. It counts as part of an admitted call (`nested`), so that no rule
+ * demands an approval: only the user decides about a sign-in.
+ */
 const ofServer = ({ caller, protocol, method, notes }: AdmissionRequest, server: string): AdmissionRequest => ({
   ...{ caller, protocol, method, target: serverTarget(server), arguments: undefined, call: { nested: true } },
   ...(notes && { notes }),

@@ -61,7 +61,7 @@ export function assessToken(token: string): TokenFinding[] {
 
 /**
  * Estimates the entropy of a token in bits: the Shannon entropy of its characters, counted only for characters that do
- * not follow from those before. Repeated blocks and runs such as `abcd` or `4321` therefore add nothing.
+ * not follow from the characters before them. Repeated blocks and runs such as `abcd` or `4321` therefore add nothing.
  */
 export function tokenEntropy(token: string): number {
   const block = [...token.slice(0, period(token))];

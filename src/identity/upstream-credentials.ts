@@ -5,9 +5,9 @@ import type { LoginServer, LoginSettings } from './upstream-login/login-settings
 /** The credential in requests to an upstream. */
 export interface Credential {
   /**
-   * Identifies the credential among those of one upstream: a session or a connection that was opened with one is never
-   * used with another. The headers may change under one key, for example when a token is renewed. Empty for the
-   * configured headers.
+   * Identifies the credential among those of one upstream. A session or connection that was opened with one credential
+   * is never used with another. The headers of a credential may change while its key stays, for example when a token is
+   * renewed. Empty for the configured headers.
    */
   readonly key: string;
   /** Headers, as flat pairs. */
@@ -15,8 +15,8 @@ export interface Credential {
   /** An encoded `name=value` for the query of the URL, where an agent's card asks for it there. */
   readonly query?: string | undefined;
   /**
-   * Called if the upstream refuses the credential, before it ran anything. Returns true if the source has another one
-   * now: then the request is sent again, once. A thrown `ProtocolError` reaches the caller.
+   * Called if the upstream refuses the credential, which happens before the upstream runs the call. Returns true if the
+   * source now has another credential; the request is then sent once more. A thrown `ProtocolError` reaches the caller.
    */
   refused?(refusal: CredentialRefusal): boolean | Promise<boolean>;
 }
@@ -39,15 +39,15 @@ export interface CredentialTarget {
   /** How the gateway authenticates at the upstream, beside the configured headers. */
   readonly auth?: UpstreamAuth | undefined;
   /**
-   * For an upstream that a caller registered or tries: requests to the authorization servers that its settings name. They
-   * check each address that they dial (S11). Undefined for an upstream of the configuration file.
+   * Sends requests to the authorization servers that the settings name, for an upstream that a caller registered or
+   * tries. Each dialled address is checked (S11). Undefined for an upstream of the configuration file.
    */
   readonly guarded?: OAuthHttp | undefined;
   /** The authorization server that the card of an agent names. */
   loginServer?(): Promise<LoginServer | undefined>;
   /** Where the card of the agent asks for an API key, if it is known. */
   apiKeyPlace?(): ApiKeyPlace | undefined;
-  /** Headers of the caller's request that are sent on, by their names in the request, with their new names. */
+  /** Headers of the caller's request that are sent on: keys are their names in the request, values their new names. */
   readonly forwardHeaders?: Readonly<Record<string, string>> | undefined;
 }
 
@@ -90,7 +90,7 @@ export interface UpstreamAuth {
   readonly password?: string | undefined;
   readonly clientCredentials: OAuthClientSettings;
   readonly tokenExchange: TokenExchangeSettings;
-  /** How users sign in at the upstream, if they do. */
+  /** How users sign in at the upstream; undefined if they do not. */
   readonly oauth?: LoginSettings | undefined;
 }
 
@@ -127,7 +127,9 @@ export const configuredCredential = (headers: Readonly<Record<string, string>>):
  * headers are used.
  */
 export class CredentialsBySource implements Credentials {
-  /** A reload makes new targets, so that their sources use the new settings. */
+  /**
+   * Keyed by target, because a reload of the configuration makes new targets, whose sources then use the new settings.
+   */
   private readonly sources = new WeakMap<CredentialTarget, CredentialSource>();
   private readonly personal = new WeakSet<CredentialTarget>();
 

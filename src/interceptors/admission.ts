@@ -12,7 +12,8 @@ export function admitting(admission: Admission): Interceptor {
   return (context, next) => {
     if (!isResolved(context) || context.caller.principal === GATEWAY.principal) return next(context);
     const { caller, target } = context;
-    // The principal of resumed work has no roles, so that rules about roles would refuse its own work.
+    // The principal of resumed work has no roles. A rule about roles would therefore refuse work that was admitted
+    // before.
     if (context.protocol === 'a2a' && context.call.resumed) return next(context);
     if (target.kind === 'catalog' || seesAll(admission, caller)) return admitted(admission, context, next);
     const known = knownBy(described(context, target));

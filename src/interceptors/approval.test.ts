@@ -62,7 +62,7 @@ test.each<[string, Outcome]>([
   expect(runs()).toBe(2);
 });
 
-test('a state without an approval leads to the question', async () => {
+test('a call whose state contains no approval leads to the question', async () => {
   const { call, runs } = gatewayOf();
   const result = await call({ kind: 'relay', server: 'a', state: 'made up' });
   expect(stateOf(result)).toMatchObject({ kind: 'approval', server: 'a', tool: 'wipe' });
@@ -75,7 +75,7 @@ test.each([
   { action: 'accept', content: { approve: 'true' } },
   { action: 'accept', content: { approve: 1 } },
   { action: 'accept', content: [true] },
-])('only an accepted "yes" is an approval: %j', async (answer) => {
+])('an answer without an accepted "approve: true" is no approval: %j', async (answer) => {
   const { call, runs } = gatewayOf();
   await expect(call(stateOf(await call()), { [KEY]: answer })).rejects.toMatchObject({ reason: 'not_approved' });
   expect(runs()).toBe(0);

@@ -12,7 +12,7 @@ import { declares } from '../protocol/mcp/translate/questions.js';
 export interface ApprovalPolicy {
   /** Names of tools; `*` stands for any characters. */
   readonly tools: readonly string[];
-  /** Also every tool that declares itself destructive. */
+  /** Whether every tool that declares itself destructive also needs an approval. */
   readonly destructive: boolean;
   /** The rule that demands approval of this admitted call; undefined if no rule does. Absent if there are no rules. */
   readonly required?: (request: McpContext & { readonly target: ItemTarget }) => string | undefined;
@@ -24,7 +24,7 @@ export interface UsedApprovals {
   spend(id: string, ttl: number): Promise<boolean>;
 }
 
-/** The key of the gateway's own question among those of servers. */
+/** The key of the gateway's own question, in the same map as the questions of servers. */
 const KEY = 'parley/approval';
 const FORM = { elicitation: { form: {} } };
 
@@ -49,12 +49,12 @@ export function approval(
   const needed = ({ call, item }: McpContext, target: ItemTarget): boolean => {
     if (patterns.length === 0 && !policy.destructive) return false;
     const { server, name, offered = name } = target;
-    // An endpoint that shows the tool under another name must not bypass the question.
+    // A rule names the tool by any of its names, so the approval is also needed at an endpoint that shows another name.
     const asked = String(call.params.get('name'));
     const spellings = [asked, ...[name, offered].flatMap((each) => spellingsOf(server, each))];
     if (patterns.some((pattern) => spellings.some((spelling) => pattern.test(spelling)))) return true;
     if (!policy.destructive) return false;
-    // Without its description a tool may be destructive.
+    // A tool without a known definition may be destructive.
     if (!item) return true;
     const { annotations } = item.value;
     return isObject(annotations) && annotations['destructiveHint'] === true;
@@ -80,7 +80,7 @@ export function approval(
     };
   };
 
-  /** Uses the approval before the call continues: a call that fails afterwards has used it. */
+  /** Uses the approval before the call continues, so a call that fails afterwards cannot use it again. */
   const spend = async (id: string, context: McpContext, next: Next, rule: string): Promise<CallResult> => {
     if (await used.spend(id, ttl)) {
       context.notes.decision = { decision: 'approved', rule, by: context.caller.principal.key };
@@ -100,7 +100,7 @@ export function approval(
     const { call } = context;
     const { state } = call;
     if (!state) return ask(context, target, rule);
-    // A parked call runs already, and its ticket is valid for one answer.
+    // A parked call runs already. The client's ticket for it is valid for one answer.
     if (state.kind === 'parked') return goOn(context, next);
     if (state.kind !== 'approval') {
       // A state that was issued before the tool needed approval contains no approval.
@@ -123,7 +123,9 @@ export function approval(
   };
 }
 
-/** Continues an approved call. If the server asks a question, the approval also covers one continuation from there. */
+/**
+ * Continues an approved call. If the server asks a question, the approval also covers the next round of the call, once.
+ */
 function goOn(context: McpContext, next: Next): CallResult | Promise<CallResult> {
   const result = next(context);
   return result instanceof Promise ? result.then(onceMore) : onceMore(result);

@@ -9,12 +9,17 @@ export interface ArgumentProblem {
   readonly message: string;
 }
 
-/** The largest schema, in subschemas and in levels. A larger schema is not compiled, and its arguments are not checked. */
+/**
+ * Maximum number of subschemas and of levels in a schema. A larger schema is not compiled, and arguments are not
+ * checked against it.
+ */
 const MOST_SUBSCHEMAS = 5_000;
 const MOST_LEVELS = 64;
-/** The most subschemas applied to values in one check; it bounds the time of a check to about a second. */
+/**
+ * Maximum number of applications of a subschema to a value in one check. Bounds the time of a check to about a second.
+ */
 const MOST_STEPS = 1_000_000;
-/** Steps of one match of a pattern: the size of its program times the length of the text. */
+/** Maximum cost of matching one pattern: the size of the pattern's program times the length of the text. */
 const MOST_MATCH_STEPS = 1_000_000;
 const MOST_PATTERNS = 1_000;
 const LONGEST_PATTERN = 1_000;
@@ -25,9 +30,9 @@ const RE2 = 're2:';
 const patterns = new Map<string, RE2JS>();
 
 /**
- * The input schema of a tool, ready to check arguments. The schema comes from a server, so a check never evaluates code,
- * never fetches a reference, never runs a backtracking expression, and takes a limited number of steps. Where a keyword
- * cannot be checked within these limits, the check accepts more than the schema, never less.
+ * The input schema of a tool, ready to check arguments. The schema comes from a server, so a check never evaluates
+ * code, never fetches a reference, never runs a backtracking expression, and takes a limited number of steps. Where a
+ * keyword cannot be checked within these limits, the check accepts more than the schema, never less.
  */
 export class ArgumentSchema {
   private constructor(
@@ -39,7 +44,7 @@ export class ArgumentSchema {
     private readonly comparesItems: boolean,
   ) {}
 
-  /** Undefined if the schema is too large or wrong. */
+  /** Returns undefined if the schema is too large or invalid. */
   static compile(source: JsonObject): ArgumentSchema | undefined {
     try {
       const strict = new Copy(false);
@@ -59,7 +64,7 @@ export class ArgumentSchema {
     if (values === undefined || (this.comparesItems && values ** 2 > MOST_STEPS)) return undefined;
     for (const pattern of this.used) register(pattern);
     let left = Math.max(1_000, Math.floor(MOST_STEPS / this.size));
-    // Every repetition of a subschema passes a reference.
+    // A repetition of a subschema needs a reference, so counting the references bounds the check.
     const lookup = new Proxy(this.lookup, {
       get: (target, name) => {
         if (--left < 0) throw new Error('too many references');
@@ -70,7 +75,7 @@ export class ArgumentSchema {
       const { valid, errors } = validate(args, this.schema, this.draft, lookup, false);
       return valid ? [] : described(errors);
     } catch {
-      // A reference to another document, a cycle of references, or a check that takes too long.
+      // The schema refers to another document, its references form a cycle, or the check takes too long.
       return undefined;
     }
   }
@@ -94,13 +99,15 @@ const VALUES = new Set([
   ...['dependentRequired', 'minimum', 'maximum', 'exclusiveMinimum', 'exclusiveMaximum', 'multipleOf', 'minLength'],
   ...['maxLength', 'minItems', 'maxItems', 'minContains', 'maxContains', 'minProperties', 'maxProperties'],
 ]);
-/** With fewer checks below them, these keywords would refuse more. A lenient copy leaves them out. */
+/** These keywords refuse more values when the subschemas in them check less. A lenient copy leaves them out. */
 const NEGATIVE = new Set(['not', 'if', 'then', 'else', 'unevaluatedItems', 'unevaluatedProperties', 'maxContains']);
 
-/** Copies a schema with the keywords that are checked: `format` is an annotation, and `pattern` becomes an RE2 pattern. */
+/**
+ * Copies a schema with the keywords that are checked: `format` is an annotation, and `pattern` becomes an RE2 pattern.
+ */
 class Copy {
   size = 0;
-  /** Whether a keyword was left out. */
+  /** Whether the copy checks less than the schema, because a keyword was left out. */
   lossy = false;
   comparesItems = false;
   readonly patterns = new Set<string>();
@@ -129,7 +136,7 @@ class Copy {
     if (VALUES.has(keyword)) copy[keyword] = value;
     else if (MAPS.has(keyword) && isObject(value)) copy[keyword] = mapped(value, one);
     else if (this.lenient && keyword === 'oneOf') {
-      // With fewer checks several alternatives may match, but at least one does.
+      // The copy checks less, so several alternatives may match. At least one of them matches.
       if (Array.isArray(value) && source['anyOf'] === undefined) copy['anyOf'] = value.map(one);
     } else if (Array.isArray(value) && (LISTS.has(keyword) || keyword === 'items')) copy[keyword] = value.map(one);
     else if (SINGLE.has(keyword)) copy[keyword] = one(value);
@@ -188,15 +195,15 @@ interface OutputUnit {
   readonly error: string;
 }
 
-/** Keywords whose errors only say that there is an error below them. */
+/** Keywords whose errors only repeat that a subschema has an error. */
 const WRAPPERS = new Set([
   ...['properties', 'items', 'prefixItems', 'allOf', '$ref', 'dependentSchemas', 'if', 'then', 'else', 'false'],
   ...['$recursiveRef', 'patternProperties'],
 ]);
 
 /**
- * The errors that name a cause. Below `anyOf` and `oneOf` there are errors of every alternative, which do not help the
- * caller.
+ * The errors that name a cause. Errors inside `anyOf` and `oneOf` are left out: each alternative has its own, and they
+ * do not help the caller.
  */
 function described(errors: readonly OutputUnit[]): ArgumentProblem[] {
   const choices = errors.filter(({ keyword }) => keyword === 'anyOf' || keyword === 'oneOf');

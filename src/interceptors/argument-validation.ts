@@ -18,15 +18,15 @@ export interface ArgumentValidationOptions {
 const LONGEST = 1024 * 1024;
 
 /**
- * Checks the arguments of a tool call against the tool's input schema before the call reaches its server. The model gets
- * the places that are wrong, so that it can correct the call.
+ * Checks the arguments of a tool call against the tool's input schema before the call reaches its server. The model
+ * gets the places that are wrong, so that it can correct the call.
  */
 export function argumentValidation({ modeOf, log }: ArgumentValidationOptions): Interceptor {
   return (context, next) => {
     const { target } = context;
     if (context.protocol !== 'mcp' || target?.kind !== 'tool' || !context.item) return next(context);
     const mode = modeOf(target.server);
-    // The answers to a question repeat arguments that were checked before.
+    // The next round of a call, with the answers to a question, repeats arguments that were checked before.
     if (mode === 'off' || context.call.state || context.caller.principal === GATEWAY.principal) return next(context);
     const problems = problemsOf(context, context.item.value);
     if (problems === undefined || problems.length === 0) return next(context);
@@ -42,7 +42,10 @@ function problemsOf({ call, arguments: args = {} }: McpContext, definition: Json
   return schemaOf(definition)?.problems(args);
 }
 
-/** By definition: a definition is one object until the list of its server changes, so this also bounds the cache. */
+/**
+ * Compiled schemas. A definition stays the same object until the list of its server changes. Then the old definition is
+ * collected together with its compiled schema, which bounds the cache.
+ */
 const compiled = new WeakMap<JsonObject, ArgumentSchema | 'none'>();
 
 /** The schema of a tool, compiled on its first use. */
@@ -56,7 +59,10 @@ export function schemaOf(definition: JsonObject): ArgumentSchema | undefined {
   return schema === 'none' ? undefined : schema;
 }
 
-/** The problems of arguments as sentences, for a caller that corrects them; none if they cannot be checked. */
+/**
+ * The problems of the arguments as sentences, so that the caller can correct the arguments; none if they cannot be
+ * checked.
+ */
 export const argumentProblems = (definition: JsonObject, args: JsonObject): string[] =>
   (schemaOf(definition)?.problems(args) ?? []).map(said);
 

@@ -76,7 +76,7 @@ test('S24: a call is one record: who, what, target, argument hash, decision, out
       requestId: 'made-at-the-edge',
     },
   ]);
-  // The bytes of the client, not parsed.
+  // The bytes that the client sent, not parsed.
   expect(audit.hashed).toEqual([JSON.stringify(PARAMS.arguments)]);
   expect(JSON.stringify(audit.records)).not.toContain(SECRET);
 });
@@ -151,7 +151,7 @@ test.each<[string, McpResult | Error, Interceptor[], object]>([
   expect(JSON.stringify(audit.records)).not.toContain(SECRET);
 });
 
-test('a step that changes the parameters does not lose the decision', async () => {
+test('a step that changes the parameters keeps the recorded decision', async () => {
   const audit = trailOf();
   const step: Interceptor = (context, next) =>
     next(context.protocol === 'mcp' ? context.withParams(RawObject.from({})) : context);
@@ -172,7 +172,7 @@ test('an unknown target is a refusal with the requested name', async () => {
   });
 });
 
-test('S24: of a resource URI the query and the user are left out', async () => {
+test('S24: the recorded URI of a resource has no query and no user name', async () => {
   const audit = trailOf();
   await pipelineOf(audit).run(
     mcp(OK, { server: 's', kind: 'resource', name: `https://u:${SECRET}@h/p?key=${SECRET}` }),
@@ -196,7 +196,7 @@ test('requests of the gateway itself are not recorded', async () => {
   expect(audit.records).toEqual([]);
 });
 
-test('closed: the intent is stored before the call, and the call waits for it', async () => {
+test('closed: the intent is stored before the call is forwarded', async () => {
   const order: string[] = [];
   let store = (): void => {};
   const audit = trailOf({
@@ -220,7 +220,7 @@ test('closed: the intent is stored before the call, and the call waits for it', 
   expect(order).toEqual(['intent', 'call', 'outcome']);
 });
 
-test('closed: a call whose intent cannot be stored never happens', async () => {
+test('closed: a call whose intent cannot be stored is not forwarded', async () => {
   const refusal = new ProtocolError('audit_unavailable', '');
   const audit = trailOf({ closed: true, before: () => Promise.reject(refusal) });
   let called = false;
@@ -253,7 +253,7 @@ const a2a = (answer: AgentAnswer, more: Partial<AgentCall> = {}): A2aContext => 
   return new A2aContext(caller, call, { target, forward: async () => answer }, performance.now());
 };
 
-test('an A2A call is recorded with issuer, tenant and roles; its hash covers the bytes of the message', async () => {
+test('an A2A call is recorded with issuer, tenant and roles; its hash is over the bytes of the message', async () => {
   const audit = trailOf();
   await pipelineOf(audit).run(a2a({ kind: 'result', result: { value: SECRET } }));
   expect(audit.records).toEqual([
@@ -285,7 +285,7 @@ test('a stream is recorded when it has ended', async () => {
   expect(audit.records).toMatchObject([{ outcome: 'ok' }]);
 });
 
-test('a message that is part of another call is not recorded again', async () => {
+test('a message that is part of another call has no record of its own', async () => {
   const audit = trailOf();
   await pipelineOf(audit).run(a2a({ kind: 'result', result: { value: 1 } }, { nested: true }));
   expect(audit.records).toEqual([]);

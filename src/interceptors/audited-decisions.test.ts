@@ -1,4 +1,4 @@
-/** The audit record of a call names the rule that decided, whichever step decided (S24). */
+/** The audit record of a call names the rule that decided, whichever step of the pipeline decided (S24). */
 import { expect, test } from 'vitest';
 import { callerNamed, toolCall } from '../../test/support/callers.js';
 import { allAdmissions, type ItemTarget } from '../core/admission.js';
@@ -115,7 +115,7 @@ test.each([
 test.each([
   ['wipe', 'ask-for-wipe'],
   ['list', 'policy.approve'],
-])('S24: the records of %s name the rule that asked and the person that decided', async (name, rule) => {
+])('S24: the records of %s name the rule that required the approval and the person who decided', async (name, rule) => {
   const { call, records } = gatewayOf();
   const answered = (content: JsonObject): JsonObject => ({ 'parley/approval': { action: 'accept', content } });
   const { state } = (await call(ADA, name)) as { state: CallState };

@@ -78,7 +78,7 @@ describe('an MCP call', () => {
       { outcome: 'input_required' },
     ],
     [new Error(SECRET), { outcome: 'error', error: 'internal' }],
-  ])('that does not succeed has its outcome, and no text of the error', async (outcome, fields) => {
+  ])('that fails has its outcome in the line, but no text of the error', async (outcome, fields) => {
     await gatewayOf(outcome)
       .call(CALLER, toolCall(PARAMS))
       .catch(() => {});
@@ -189,13 +189,13 @@ describe('an A2A call', () => {
   test.each([
     ['to its end', undefined, 'all', { outcome: 'ok', events: 2 }],
     [
-      'to its failure',
+      'until it fails',
       new ProtocolError('upstream_error', SECRET),
       'all',
       { outcome: 'error', error: 'upstream_error', events: 2 },
     ],
-    ['in part and left', undefined, 'one', { outcome: 'left', events: 1 }],
-  ] as const)('whose stream is read %s writes its line at that time', async (_, error, read, fields) => {
+    ['in part and then left', undefined, 'one', { outcome: 'left', events: 1 }],
+  ] as const)('whose stream is read %s writes its line when the stream is over', async (_, error, read, fields) => {
     const gateway = agentGateway({ kind: 'stream', events: events(error) as never });
     const answer = await gateway.handle(CALLER, CALL);
     expect(lines).toEqual([]);

@@ -6,7 +6,7 @@ import type { Call } from '../core/gateway.js';
 import type { CallObserver, EndedCall } from './observed-calls.js';
 import { traceIdOf } from './trace-id.js';
 
-/** Writes one line per call. Calls cost nothing extra while the log is not enabled. */
+/** Writes one line per call. While the log is off, calls cost nothing extra. */
 export interface CallLog {
   enabled(): boolean;
   /** Takes the fields of one call. They never contain arguments, results or error messages. */
@@ -27,7 +27,7 @@ export function lineOf(call: EndedCall, catalog: Pick<Catalog, 'upstream'>): Fie
   return call.line;
 }
 
-/** Runs for every call: plain assignments are the cheapest way to build the fields. */
+/** Runs for every call. Plain assignments are the fastest way to build the fields. */
 function callFields(
   context: McpContext,
   catalog: Pick<Catalog, 'upstream'>,
@@ -74,7 +74,7 @@ function agentFields(context: A2aContext, { outcome, reason, ms, events }: Ended
   return fields;
 }
 
-/** Kinds of targets whose names the line contains. */
+/** The kinds of targets whose names are in the log line. */
 const NAMED: ReadonlySet<string> = new Set(['tool', 'prompt', 'resource']);
 
 const MOST_ID = 64;
@@ -89,7 +89,7 @@ function addCaller(fields: Fields, { principal, clientInfo }: Caller): void {
   fields['client'] = bounded(typeof version === 'string' ? `${name} ${version}` : name, MOST_ID);
 }
 
-/** The requested name, for a call whose target could not be resolved. */
+/** The requested name, if the target of the call could not be resolved. */
 function addAsked(fields: Fields, { method, params }: Call): void {
   if (method !== 'tools/call' && method !== 'prompts/get') return;
   const name = params.get('name');

@@ -63,7 +63,7 @@ describe('the metrics of calls', () => {
     ]);
   });
 
-  test('count later calls of a tool in the series of the first, by outcome and server', async () => {
+  test('count further calls of a tool in the series of its first call, separately for each outcome and server', async () => {
     for (const outcome of [OK, OK, failed(new ProtocolError('overloaded', 'Later'))])
       await call(outcome, tool('convert'));
     await call(OK, tool('convert', 'other-units'));
@@ -116,7 +116,7 @@ describe('the metrics of calls', () => {
     expect(await registry.text()).not.toContain('secret');
   });
 
-  test('have bounded labels: unknown methods and too many names become "other"', async () => {
+  test('have a bounded number of labels: unknown methods and names beyond the limit become "other"', async () => {
     for (let index = 0; index < 700; index++) {
       await call(OK, tool(`t${index}`, `s${index}`));
       await call(OK, undefined, `made/up${index}`);
@@ -132,7 +132,7 @@ describe('the metrics of calls', () => {
     ]);
   });
 
-  test('contain no names where everybody may read them', async () => {
+  test('contain no names if anybody may read the metrics', async () => {
     start(false);
     await call(OK, tool('convert'));
     const text = await registry.text();

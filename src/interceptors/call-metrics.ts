@@ -17,7 +17,7 @@ import { isToolError } from './tool-error.js';
 
 type Protocol = 'mcp' | 'a2a' | 'http';
 
-/** Reasons that mean that a message broke its protocol, by the side that sent it. */
+/** Reasons that mean that a message broke its protocol, with the side that sent the message. */
 const VIOLATIONS: Readonly<Partial<Record<Reason, 'client' | 'upstream'>>> = {
   parse_error: 'client',
   invalid_request: 'client',
@@ -47,18 +47,18 @@ const LIMITS: ReadonlySet<Reason> = new Set<Reason>([
 
 const METHODS: ReadonlySet<string> = new Set([...MODERN_METHODS, ...SESSION_METHODS]);
 
-/** The label of calls whose target is not a server or agent, or is not known. */
+/** The label of calls without a server or agent, or whose server or agent is not known. */
 const NO_UPSTREAM = 'none';
-/** The label in place of every name, where anybody may read the metrics. */
+/** The label in place of every name, if anybody may read the metrics. */
 const HIDDEN = 'hidden';
-/** The most servers and agents, and the most tools, that have a label of their own. */
+/** Maximum number of servers and agents, and of tools, that have their own label. */
 const MOST_UPSTREAMS = 200;
 const MOST_TOOLS = 500;
 
 export interface CallMetricsOptions {
   readonly registry: MetricRegistry;
   readonly catalog: Pick<Catalog, 'upstream'>;
-  /** Whether labels contain the names of servers, agents and tools. */
+  /** Whether the labels contain the names of servers, agents and tools. */
   readonly names: boolean;
 }
 
@@ -69,7 +69,7 @@ type Outcomes = Map<string, CounterSeries>;
 interface Row {
   readonly duration: HistogramSeries;
   readonly outcomes: Outcomes;
-  /** By the name of the tool. */
+  /** The series of each tool, by the tool's name. */
   readonly tools: Map<string, Outcomes>;
 }
 
@@ -87,16 +87,19 @@ export class CallMetrics implements CallObserver {
   private readonly clientRevisions: Counter;
   private readonly upstreamRevisions: Counter;
   private readonly resultBytes: CounterSeries;
-  /** By upstream and method. */
+  /** The series by upstream and method. */
   private readonly rows = new Map<string | undefined, Map<string, Row>>();
   private rowCount = 0;
-  /** By revision, which the protocol layer takes from a fixed list. */
+  /** The series by revision; the protocol layer takes revisions from a fixed list. */
   private readonly clientsOfRevision = new Map<string, CounterSeries>();
   private readonly upstreamsOfRevision = new Map<string, CounterSeries>();
   private readonly upstreams = new Set<string>();
   private readonly toolNames = new Set<string>();
   private readonly inFlight = { mcp: 0, a2a: 0 };
-  /** Errors that were counted for their call: the adapter that writes them to the client reports them again. */
+  /**
+   * Errors that were counted at the end of their call. The adapter that writes such an error to the client reports it a
+   * second time.
+   */
   private readonly counted = new WeakSet<object>();
 
   constructor(private readonly options: CallMetricsOptions) {
@@ -146,7 +149,7 @@ export class CallMetrics implements CallObserver {
     } else this.clientRevisions.of('a2a', context.call.dialect).add();
   }
 
-  /** Counts an error once: at the end of its call, or where an inbound adapter refuses a request. */
+  /** Counts an error once: either at the end of its call, or when an inbound adapter refuses a request. */
   failed(error: unknown, protocol: Protocol): void {
     if (!(error instanceof ProtocolError)) {
       this.errors.of(protocol, error instanceof UpstreamRpcError ? 'upstream_rpc_error' : 'internal').add();
@@ -170,7 +173,7 @@ export class CallMetrics implements CallObserver {
     const known = METHODS.has(method) || protocol === 'a2a' ? method : OTHER;
     const row = this.rows.get(server)?.get(known);
     if (row) return row;
-    // Servers come and go while the gateway runs.
+    // The map is emptied when it is full, because servers are added and removed while the gateway runs.
     if (this.rowCount >= MOST_ROWS) {
       this.rows.clear();
       this.rowCount = 0;
@@ -191,7 +194,7 @@ export class CallMetrics implements CallObserver {
     let outcomes = tools.get(name);
     if (!outcomes) {
       outcomes = new Map();
-      // Tools come and go too.
+      // The map is emptied when it is full, because servers add and remove tools.
       if (tools.size >= MOST_TOOLS) tools.clear();
       tools.set(name, outcomes);
     }
@@ -234,7 +237,7 @@ function countRevision(known: Map<string, CounterSeries>, counter: Counter, revi
   series.add();
 }
 
-/** The name, or `other` if the set is full and lacks it. */
+/** The name; `other` if the set is full and does not contain the name. */
 function within(known: Set<string>, name: string, most: number): string {
   if (known.has(name)) return name;
   if (known.size >= most) return OTHER;

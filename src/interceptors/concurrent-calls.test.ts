@@ -51,7 +51,7 @@ describe('calls in flight', () => {
     expect(await one.run(contextOf(callerOf('ada'), counting))).toBe(RESULT);
   });
 
-  test('that a message to a tool agent causes count for their server only', async () => {
+  test("of a tool that an agent's message causes count for the tool's server only", async () => {
     const one = pipeline();
     const never = (): Promise<Outcome> => new Promise(() => {});
     void one.run(contextOf(callerOf('ada'), never));

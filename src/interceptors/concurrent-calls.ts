@@ -5,15 +5,16 @@ import type { Release } from '../core/count-and-byte-limit.js';
 import type { Interceptor, Next } from '../core/pipeline.js';
 
 /**
- * Limits the calls in flight of each caller, session, and server or agent, and the bytes of their requests. A call beyond a limit is refused and reaches
- * no upstream. A call counts until it is answered; tasks, parked calls and streams of agents have limits of their own.
+ * Limits the calls in flight of each caller, session, and server or agent, and the bytes of their requests. A call
+ * beyond a limit is refused and reaches no upstream. A call counts until it is answered; tasks, parked calls and
+ * streams of agents have limits of their own.
  */
 export function callLimits(slots: CallSlots): Interceptor {
   return (context, next) => {
     const { caller, session, target } = context;
     if (caller.principal === GATEWAY.principal) return next(context);
     const server = target?.server;
-    // A call of an agent as a tool, or of a tool as an agent, counts once for its caller.
+    // A call of an agent as a tool, or of a tool as an agent, is one call of its caller and counts once.
     if (context.call.nested)
       return isPartOfSameAgent(context)
         ? next(context)
@@ -31,7 +32,7 @@ export function releasing(release: Release, context: CallContext, next: Next): R
     release();
     throw error;
   }
-  // Cheaper than `finally`, which adds promises to every call.
+  // A handler costs less than `finally`, which adds promises to every call.
   if (result instanceof Promise)
     return result.then(
       (given) => {

@@ -1,9 +1,9 @@
-/** Takes the outcome or the error of a call, and for a stream the number of its events. */
+/** Called with the outcome or the error of a call, and with the number of events of a stream. */
 export type Ended = (ended: unknown, events?: number) => void;
 
 /**
- * Calls `ended` once, when the stream ends, fails or is left. Not a generator: a reader that leaves while an event is
- * awaited must not wait for that event.
+ * Calls `ended` once, when the stream ends, fails or is left by its reader. This is not a generator, because a
+ * generator delays the end of a reader that leaves until the next event arrives.
  */
 export function counted<T>(events: AsyncIterable<T>, ended: Ended): AsyncIterable<T> {
   return {

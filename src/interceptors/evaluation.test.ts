@@ -68,7 +68,7 @@ describe('evaluators', () => {
     await call([scoped({ contents: false })], { outcome: complete(result) });
     expect(json(given[0])).not.toHaveProperty('arguments');
     expect(copied).toBe(0);
-    // An evaluator without room for the call costs no copy either.
+    // If no evaluator has room for the call, nothing is copied either.
     await call([scoped({ accepts: () => false })], { outcome: complete(result) });
     expect([copied, given.length]).toEqual([0, 1]);
     await call([scoped({ contents: false }), scoped(), scoped()], { outcome: complete(result) });
@@ -83,7 +83,7 @@ describe('evaluators', () => {
     expect(given).toHaveLength(3);
   });
 
-  test('get failures of a server, and no call that reached none or has not ended', async () => {
+  test('get failures of a server, but no call that reached no server or has not ended', async () => {
     await call([scoped()], { outcome: failed(new UpstreamRpcError(-32000, 'no', undefined)) });
     expect(given).toMatchObject([{ outcome: 'error' }]);
     await call([scoped()], { outcome: { kind: 'input_required', inputRequests: {} } });
@@ -100,7 +100,7 @@ describe('evaluators', () => {
     expect(given[0]!.target).toBe('a?b');
   });
 
-  test('cannot break a call, whatever its server declares', async () => {
+  test('cannot make a call fail, whatever definition its server declares', async () => {
     let deep: object = {};
     for (let level = 0; level < 100_000; level++) deep = { items: deep };
     const forward = async (): Promise<Outcome> => OK;

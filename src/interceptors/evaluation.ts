@@ -8,14 +8,14 @@ import { argumentsText, resultText } from './call-contents.js';
 import { bounded, lineOf, MOST_NAME } from './call-log.js';
 import type { CallObserver, EndedCall } from './observed-calls.js';
 
-/** An evaluator, and the calls that it wants. */
+/** An evaluator, and the selection of the calls that it gets. */
 export interface ScopedEvaluator {
-  /** Patterns of servers and agents, and of tools; an empty list limits nothing. */
+  /** Patterns of names of servers and agents, and of tools. An empty list selects all. */
   readonly servers: readonly string[];
   readonly tools: readonly string[];
-  /** The part of the calls, from 0 to 1. */
+  /** The part of the calls that the evaluator gets, from 0 to 1. */
   readonly sample: number;
-  /** Whether it gets the arguments and the result. */
+  /** Whether the evaluator gets the arguments and the result. */
   readonly contents: boolean;
   /** Whether a call of this caller has room in the queue. */
   accepts(caller: string): boolean;
@@ -24,7 +24,7 @@ export interface ScopedEvaluator {
 
 /** Maximum size of the contents of a call, in bytes. A call with larger contents is evaluated without its contents. */
 const MOST_CONTENTS = 1024 * 1024;
-/** The operations that make an agent work. */
+/** The operations that send a message to an agent. */
 const MESSAGES: ReadonlySet<string> = new Set(['SendMessage', 'SendStreamingMessage']);
 
 /**
@@ -55,7 +55,7 @@ export function evaluation(
       caller,
       protocol: context.protocol,
       upstream: bounded(upstream, MOST_NAME),
-      // Servers choose names, and a database may refuse some characters.
+      // Control characters are replaced, because servers choose the names and some databases refuse such characters.
       target: bounded(name.replace(/\p{Cc}/gu, '?'), MOST_NAME),
       outcome,
       ms: call.ms,
@@ -72,7 +72,7 @@ export function evaluation(
       try {
         offer(call);
       } catch {
-        // A definition of a server may be too deep to be written. The call itself has succeeded.
+        // The definition of a tool may be nested too deeply to be written as JSON. The call itself has succeeded.
       }
     },
   };
@@ -108,7 +108,7 @@ function withContents(line: string, call: EndedCall): Buffer {
   return Buffer.concat(chunks);
 }
 
-/** A definition is one object until the list of its server changes. */
+/** A definition stays the same object until the list of its server changes. */
 const schemaTexts = new WeakMap<JsonObject, string>();
 
 function schemaText(definition: JsonObject | undefined): string | undefined {
@@ -120,8 +120,8 @@ function schemaText(definition: JsonObject | undefined): string | undefined {
 }
 
 /**
- * The span of an evaluation, below the span of its call. The span of the call has ended before the evaluation begins, so
- * it cannot have the score itself.
+ * The span of an evaluation, as a child of the span of its call. The span of the call ends before the evaluation
+ * begins, so it cannot carry the score.
  */
 export function evaluationSpan(
   tracing: Tracing | undefined,

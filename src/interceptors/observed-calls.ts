@@ -16,7 +16,7 @@ export class EndedCall {
     readonly context: CallContext,
     /** `ok`, `error`, `cancelled`, `input_required`, `task`, or for a stream also `left`. */
     readonly outcome: string,
-    /** The error of the outcome `error`. */
+    /** The error, if the outcome is `error`. */
     readonly error: unknown,
     readonly result: CallResult | undefined,
     /** The number of events of a stream. */
@@ -42,7 +42,7 @@ export class EndedCall {
   }
 }
 
-/** Watches calls of clients. It cannot change them, and must not throw. */
+/** Watches calls of clients. An observer cannot change calls, and must not throw. */
 export interface CallObserver {
   /** Whether the observer wants calls now. */
   active(): boolean;
@@ -86,7 +86,7 @@ export function observed(given: readonly (CallObserver | undefined)[]): Intercep
 
   return (context, next) => {
     if (context.caller.principal === GATEWAY.principal) return next(context);
-    // A message to an agent that is part of another call of the same caller, which is observed.
+    // A message to an agent as part of another call of the same caller: the outer call is observed.
     if (context.protocol === 'a2a' && context.call.nested) return next(context);
     let wanted = false;
     for (const observer of observers) wanted ||= observer.active();
@@ -110,7 +110,7 @@ function run(
     throw error;
   }
   if (!(result instanceof Promise)) return end(context, result);
-  // Cheaper than an async function, which adds promises to every call.
+  // Handlers cost less than an async function, which adds promises to every call.
   return result.then(
     (given) => end(context, given),
     (error: unknown) => {

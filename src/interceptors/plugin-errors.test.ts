@@ -60,13 +60,13 @@ const errorOf = (result: CallResult): unknown => ('error' in result ? result.err
 describe('redaction of errors', () => {
   const rpc = new UpstreamRpcError(-32000, `no ${ADDRESS}`, { at: ADDRESS, password: 'abc' }, 500);
 
-  it('reads the error of an MCP server: its message and its data', async () => {
+  it("covers the message and the data of an MCP server's error", async () => {
     const error = errorOf(await redacting(toolCall(), () => failed(rpc)));
     expect(error).toMatchObject({ code: -32000, status: 500, message: `no ${HIDDEN}` });
     expect(error).toMatchObject({ data: { at: HIDDEN, password: '[redacted:secret]' } });
   });
 
-  it("reads an error of the gateway that quotes the server, and keeps the gateway's own data", async () => {
+  it("covers an error of the gateway that quotes the server, except for the gateway's own data", async () => {
     const detail = { outcome: 'unknown', data: { server: 'files' } } as const;
     const quoting = new ProtocolError('upstream_error', `Server "files" answered HTTP 500: ${ADDRESS}`, detail);
     const error = await thrown(() => redacting(toolCall(), () => Promise.reject(quoting)));
@@ -74,7 +74,7 @@ describe('redaction of errors', () => {
     expect((error as Error).message).toBe(`Server "files" answered HTTP 500: ${HIDDEN}`);
   });
 
-  it('reads the error of an A2A agent, also in the middle of a stream', async () => {
+  it('covers the error of an A2A agent, also in the middle of a stream', async () => {
     const foreign = [{ '@type': 'type.example/Info', metadata: { at: ADDRESS } }];
     const failure = new ProtocolError('task_not_found', `no task at ${ADDRESS}`, { foreign });
     const expected = {
@@ -97,7 +97,7 @@ describe('redaction of errors', () => {
     expect(await thrown(read)).toMatchObject(expected);
   });
 
-  it('reads the error of a call that became a task', async () => {
+  it('covers the error of a call that became a task', async () => {
     let finished: ((outcome: Outcome) => Promise<Outcome>) | undefined;
     await redacting(toolCall(), (context: CallContext): McpResult => {
       if (context.protocol === 'mcp') finished = context.call.finished;
@@ -106,7 +106,7 @@ describe('redaction of errors', () => {
     expect(errorOf(await finished!(failed(rpc)))).toMatchObject({ message: `no ${HIDDEN}` });
   });
 
-  it('reads the error and the status message of a task that a server hosts', async () => {
+  it('covers the error and the status message of a task that a server hosts', async () => {
     const task = { taskId: 'sk-0123456789abcdefghij', status: 'failed', statusMessage: `down: ${ADDRESS}` };
     const error = { code: -32000, message: ADDRESS, data: { token: 'abc' } };
     const shown = await redacting(taskCall(), () => complete(RawObject.from({ ...task, error })));
@@ -118,7 +118,7 @@ describe('redaction of errors', () => {
     expect((created as { result: RawObject }).result.value()).toEqual({ ...task, statusMessage: `down: ${HIDDEN}` });
   });
 
-  it('reads the reasons why servers are missing, of the servers in its scope', async () => {
+  it('covers the reasons why servers are missing, for the servers in its scope', async () => {
     const missing = ['files', 'other'].map((server) => ({ server, reason: `refused: ${ADDRESS}` }));
     const expected = [{ server: 'files', reason: `refused: ${HIDDEN}` }, missing[1]];
     const plugin = { ...redaction({ kinds: REDACTION_KINDS, patterns: [] }), onRequest: () => ({ deny: 'No' }) };
@@ -133,7 +133,7 @@ describe('redaction of errors', () => {
     expect(await step(context, () => ({ kind: 'value', value }))).toMatchObject({ value: { missing: expected } });
   });
 
-  it('leaves the addresses that a user has to open', async () => {
+  it('leaves addresses that the user has to open unchanged', async () => {
     const elicitations = [{ mode: 'url', url: 'https://a.example/?token=abcdefgh', message: 'Open it' }];
     const asking = new UpstreamRpcError(-32042, 'Open the page', { elicitations });
     expect(errorOf(await redacting(toolCall(), () => failed(asking)))).toBe(asking);
@@ -145,7 +145,7 @@ describe('redaction of errors', () => {
 describe('onError', () => {
   const rpc = new UpstreamRpcError(-32000, 'broken', { n: 1 });
 
-  it('gets a code or a reason; a plugin without it sees no error', async () => {
+  it('gets a code or a reason; plugins without onError do not get the error', async () => {
     const seen: PluginError[] = [];
     const hearing = active({ onError: (_call, error) => void seen.push(error) as undefined });
     const others = active({
@@ -163,7 +163,7 @@ describe('onError', () => {
     ]);
   });
 
-  it('passes errors in the reverse order, and only of its servers', async () => {
+  it("runs in the reverse order of the plugins, and only for servers in the plugin's scope", async () => {
     const adding = (letter: string, servers: string[] = []) =>
       active(
         { onError: (_call, { message: text }) => ({ error: { message: `${text} ${letter}` } }) },
@@ -191,7 +191,7 @@ describe('onError', () => {
     expect(errorOf(await answering('open')(toolCall(), () => failed(rpc)))).toBe(rpc);
   });
 
-  it('does not get refusals of plugins, and cannot change an error by writing to it', async () => {
+  it('is not called for refusals of plugins, and writing to its argument changes no error', async () => {
     const writing = active({
       onRequest: ({ method }) => (method === 'tools/call' ? { deny: 'No' } : undefined),
       onError: (_call, error) => {

@@ -13,12 +13,12 @@ import { refusalIn } from '../protocol/mcp/recognised-upstream-errors.js';
 
 type ErrorOfCall = ProtocolError | UpstreamRpcError;
 
-/** Whether the plugin gets errors of the call; of a server, if the error is that of one server of several. */
+/** Whether the plugin gets the errors of the call. `server` is given if the error comes from one of several servers. */
 function hears(plugin: ActivePlugin, { method, target }: CallContext, server?: string): boolean {
   if (!hearsErrors(plugin)) return false;
   const { scope } = plugin;
   if (server === undefined && scope.covers(method, target)) return true;
-  // The error of an answer that covers one server only is an error of that server.
+  // If the call reads the list of one server only, its error is an error of that server.
   const only = server ?? (target?.kind === 'catalog' ? target.server : undefined);
   return only !== undefined && scope.covers(method, serverTarget(only));
 }
@@ -42,7 +42,7 @@ export async function passedError(
       view,
       (call) => each.plugin.onError?.(call, shownError(given)),
       (answer) => errorDecision(answer, shownError(given)),
-      // A closed plugin that fails withholds the error. The call may have run as before.
+      // A closed plugin that fails withholds the error. The outcome of the call stays that of the error.
       error instanceof ProtocolError ? (error.detail.outcome ?? 'unknown') : 'unknown',
     );
     if (decided) current = changed(current, decided.error);
@@ -50,7 +50,7 @@ export async function passedError(
   return current;
 }
 
-/** The same for anything that was thrown: a fault of the gateway itself passes unchanged. */
+/** Like `passedError`, for anything that was thrown. A fault of the gateway itself passes unchanged. */
 export const passedFailure = async (
   plugins: readonly ActivePlugin[],
   view: CallView,
@@ -75,7 +75,7 @@ export async function passedTaskError(
   return { ...rest, message: shown.message, ...(shown.data !== undefined && { data: shown.data as JsonValue }) };
 }
 
-/** An answer about several servers. The reasons why servers are missing passed as errors of those servers. */
+/** The result of a call to several servers. The reasons why servers are missing passed as errors of those servers. */
 export async function passedReasons(
   plugins: readonly ActivePlugin[],
   view: CallView,
@@ -86,7 +86,7 @@ export async function passedReasons(
     Promise.all(
       missing.map(async ({ server, reason }) => {
         const error = new ProtocolError('upstream_unavailable', reason, { outcome: 'not_executed' });
-        // The other servers are still in the answer, so a plugin that fails withholds the reason only.
+        // The result still has the items of the other servers, so a plugin that fails withholds the reason only.
         const shown = await passedError(plugins, view, error, server).catch((failure: unknown) => {
           if (failure instanceof ProtocolError) return failure;
           throw failure;
@@ -106,13 +106,13 @@ export async function passedReasons(
   return complete(result.result.edit({ _meta: JSON.stringify(shown) }));
 }
 
-/** The user has to open the addresses in these errors, so they are questions to the user, which pass unchanged. */
+/** These errors contain addresses that the user has to open. They count as questions to the user and pass unchanged. */
 const isForUser = (error: ErrorOfCall): boolean =>
   error instanceof ProtocolError
     ? error.reason === 'login_required'
     : refusalIn(error)?.reason === 'url_elicitation_required';
 
-/** A copy: writing to it changes nothing. */
+/** A copy of the error, so that a plugin cannot change the error by writing to it. */
 function shownError(error: ErrorOfCall): PluginError {
   const known = error instanceof ProtocolError ? { reason: error.reason } : { code: error.code };
   const data = error instanceof ProtocolError ? error.detail.foreign : error.data;

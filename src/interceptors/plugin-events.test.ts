@@ -34,7 +34,7 @@ describe('notifications of a call', () => {
     return { chain, told };
   }
 
-  it('keep their order, also if a hook is slow', async () => {
+  it('keep their order, even if a hook is slow', async () => {
     const slow = hearing(async (_call, event) => {
       const { progress: step } = event['params'] as { progress: number };
       await new Promise((resolve) => setImmediate(resolve));
@@ -46,14 +46,14 @@ describe('notifications of a call', () => {
     expect(told).toEqual([1, 3]);
   });
 
-  it('are dropped if a closed plugin hangs, after one time limit', async () => {
+  it('are dropped after one time limit if a closed plugin hangs', async () => {
     const { chain, told } = chained(active(hearing(() => new Promise(() => {}))));
     for (let step = 0; step < 50; step++) chain.push(progress(step));
     await chain.passed();
     expect(told).toEqual([]);
   });
 
-  it('pass an open plugin that hangs, after few time limits', async () => {
+  it('pass an open plugin that hangs, after a few time limits', async () => {
     let asked = 0;
     const hanging = hearing(() => {
       asked += 1;
@@ -64,21 +64,21 @@ describe('notifications of a call', () => {
     await chain.passed();
     expect(told).toHaveLength(50);
     expect(asked).toBe(3);
-    // Another call begins anew.
+    // The plugin is asked again for another call.
     const other = chained(active(hanging, 'open'));
     other.chain.push(progress(1));
     await other.chain.passed();
     expect(asked).toBe(4);
   });
 
-  it('are bounded while they wait', async () => {
+  it('are bounded in number while they wait', async () => {
     const { chain, told } = chained(active(hearing(async () => undefined)));
     for (let step = 0; step < 10_000; step++) chain.push(progress(step));
     await chain.passed();
     expect(told).toHaveLength(100);
   });
 
-  it('keep their kind and their token', async () => {
+  it('are dropped if a plugin changes their kind or their progress token', async () => {
     const forged = hearing(() => ({ event: { method: 'notifications/progress', params: { progressToken: 'other' } } }));
     const { chain, told } = chained(active(forged));
     chain.push(progress(1));
@@ -101,7 +101,7 @@ describe('events of a stream', () => {
     return found;
   };
 
-  it('pass with their text if no plugin changes them, and without it if one does', async () => {
+  it('keep their original bytes if no plugin changes them, and are written anew if a plugin does', async () => {
     const plugin = active(redaction({ kinds: REDACTION_KINDS, patterns: [] }));
     const [plain, changed] = await read(passedEvents([plugin], VIEW, of(said('hello'), said('to a@b.example'))));
     expect(plain).toHaveProperty('text');
@@ -126,7 +126,7 @@ describe('events of a stream', () => {
     expect(closed).toBe(true);
   });
 
-  it('cannot lose the event that ends them', async () => {
+  it('cannot lose the event that ends the task', async () => {
     const dropping = hearing(() => ({ drop: true }));
     await expect(read(passedEvents([active(dropping)], VIEW, of(said('last'))))).rejects.toMatchObject({
       data: { problem: 'invalid' },

@@ -13,7 +13,10 @@ import { ProtocolError } from '../protocol/errors.js';
 import { isObject, type JsonObject, type RawObject } from '../protocol/jsonrpc/raw.js';
 import type { Notification } from '../protocol/mcp/model.js';
 
-/** Events of one call that wait for plugins. Progress and log messages beyond it are dropped: they may be lost. */
+/**
+ * Maximum number of events of one call that wait for plugins. Further progress and log messages are dropped, because
+ * clients tolerate their loss.
+ */
 const MOST_WAITING = 100;
 
 /** The event after all plugins; undefined if one of them dropped it. Throws `plugin_failed`. */
@@ -50,7 +53,7 @@ export async function passedEvent(
 export class NotificationChain {
   private last: Promise<void> | undefined;
   private waiting = 0;
-  /** A closed plugin failed: later notifications are dropped without waiting for it again. */
+  /** Set when a closed plugin failed: later notifications are dropped without waiting for the plugin again. */
   private failed = false;
 
   constructor(
@@ -92,8 +95,8 @@ const isSameNotification = (before: JsonObject, after: JsonObject): boolean =>
   after['params']['progressToken'] === before['params']['progressToken'];
 
 /**
- * A task of a server whose status message passed the plugins as an event. A plugin that drops the event, or that is closed
- * and fails, removes the message.
+ * Passes the status message of a server's task through the plugins as an event. A plugin that drops the event, or that
+ * is closed and fails, removes the message.
  */
 export async function passedStatusMessage(
   plugins: readonly ActivePlugin[],
@@ -144,7 +147,7 @@ export function pushedEvents(
     try {
       return (await passedStreamEvent(concerned.toReversed(), view, { value: event }))?.value;
     } catch (error) {
-      // A closed plugin failed: the receiver gets no notification, and can read the task.
+      // A closed plugin failed. The receiver gets no notification, but can still read the task.
       if (error instanceof ProtocolError) return undefined;
       throw error;
     }
@@ -154,7 +157,7 @@ export function pushedEvents(
 /** A receiver of push notifications gets the events that a subscriber of the task gets. */
 const PUSHED = 'SubscribeToTask';
 
-/** Not a generator: a reader that leaves while an event is awaited must not wait for that event. */
+/** This is not a generator, because a generator delays the end of a reader that leaves until the next event arrives. */
 export function passedEvents(
   plugins: readonly ActivePlugin[],
   view: CallView,

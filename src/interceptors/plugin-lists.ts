@@ -83,7 +83,7 @@ export async function passedItems(
   return current;
 }
 
-/** Puts the decided items into the places of the items that the plugin saw. */
+/** Puts the items that the plugin returned at the positions of the items that the plugin saw. */
 function merged(
   all: readonly ListItem[],
   seen: ReadonlySet<ListItem>,

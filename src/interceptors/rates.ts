@@ -9,13 +9,13 @@ import { releasing } from './concurrent-calls.js';
 export type Dimension = 'caller' | 'tool' | 'server' | 'session';
 
 export interface RateLimit {
-  /** Each combination of these has its own count. */
+  /** Each combination of these values has its own count. */
   readonly per: readonly Dimension[];
   readonly requests?: number | undefined;
   /** In milliseconds. */
   readonly interval: number;
   readonly concurrent?: number | undefined;
-  /** Whether the limit counts a call; absent: it counts every call. */
+  /** Whether the limit counts a call. If absent, the limit counts every call. */
   readonly applies?: (context: CallContext) => boolean;
 }
 
@@ -38,7 +38,8 @@ export function rates(options: RatesOptions): Interceptor {
   return (context, next) => {
     const { caller, call } = context;
     if (caller.principal === GATEWAY.principal) return next(context);
-    // A call within another call was counted with the outer call, except for the limits of the server that it reaches.
+    // A call within another call counts with the outer call. Only the limits of the server that it reaches count it
+    // again.
     if (isPartOfSameAgent(context)) return next(context);
     if (!call.nested) {
       const refusal = options.overloaded();
@@ -48,7 +49,7 @@ export function rates(options: RatesOptions): Interceptor {
   };
 }
 
-/** Takes a use of each limit in order, then continues. Waits only if a limit does. */
+/** Counts the call in each limit in order, then continues. Waits only if a shared counter must be asked. */
 function taking(counts: readonly Count[], at: number, context: CallContext, next: Next): ReturnType<Next> {
   const count = counts[at];
   if (!count) return next(context);
@@ -75,12 +76,13 @@ class Count {
     const { per, requests, interval } = limit;
     if (requests === undefined) return;
     const index = options.limits.indexOf(limit);
-    // Replicas with the same configuration share the counter; the limit is part of its name, so that a changed one starts anew.
+    // Replicas with the same configuration share the counter. The limit is part of the counter's name, so that a
+    // changed limit starts a new count.
     const name = `${index}:${per.join('+')}:${requests}/${interval}`;
     this.windows = new SharedWindows({ ...options, name, limit: requests, interval });
   }
 
-  /** The count of this call; undefined if the limit does not concern the call. */
+  /** The key of this call's count; undefined if the limit does not concern the call. */
   keyOf(context: CallContext): string | undefined {
     const { per, applies } = this.limit;
     const nested = context.call.nested === true;
@@ -94,7 +96,7 @@ class Count {
     return applies && !applies(context) ? undefined : parts.join('\n');
   }
 
-  /** Counts a concurrent call; undefined without a limit on them. */
+  /** Counts a concurrent call; undefined if the limit has no number of concurrent calls. */
   enter(key: string): Release | undefined {
     const { concurrent } = this.limit;
     if (concurrent === undefined) return undefined;

@@ -49,13 +49,13 @@ describe('sampled calls', () => {
     ['a prompt without messages', mcpCall({}, 'prompts/get'), 'prompt_messages_invalid'],
     ['a completion without values', mcpCall({ completion: {} }, 'completion/complete'), 'completion_invalid'],
     ['another method', mcpCall({}, 'x/y'), undefined],
-  ])('%s', (_, call, kind) => {
+  ])('counts the violation of %s', (_, call, kind) => {
     const { sampled, counted } = sample(100, [call]);
     expect(counted).toEqual(kind === undefined ? [] : [`weather ${kind}`]);
     expect(sampled.counts('weather')).toEqual({ sampled: 1, kinds: kind === undefined ? {} : { [kind]: 1 } });
   });
 
-  test('answers of agents', () => {
+  test('counts violations in answers of agents', () => {
     const status = { state: 'TASK_STATE_COMPLETED' };
     const { counted } = sample(100, [
       agentCall({ task: { id: 't', status, artifacts: [{ artifactId: 'a', parts: [{ text: 'x' }] }] } }),
@@ -66,7 +66,7 @@ describe('sampled calls', () => {
     expect(counted).toEqual(['planner artifact_invalid', 'planner task_invalid', 'planner message_invalid']);
   });
 
-  test('an answer that could not be read counts; other failures say nothing about the server', () => {
+  test("counts an answer that could not be read; other failures are not the server's", () => {
     const { context } = mcpCall({});
     const failed = (error: unknown): EndedCall => new EndedCall(context, 'error', error, undefined, undefined);
     const { sampled } = sample(100, [
@@ -76,7 +76,7 @@ describe('sampled calls', () => {
     expect(sampled.counts('weather')).toEqual({ sampled: 1, kinds: { invalid_answer: 1 } });
   });
 
-  test('the part of the calls is the configured one, and calls that were not forwarded do not count', () => {
+  test('examines the configured part of the calls, and no calls that were not forwarded', () => {
     const calls = Array.from({ length: 100 }, () => mcpCall({}));
     expect(sample(20, calls).sampled.counts('weather')?.sampled).toBe(20);
     expect(sample(1, calls).sampled.counts('weather')?.sampled).toBe(1);
@@ -84,7 +84,7 @@ describe('sampled calls', () => {
     expect(sample(100, [refused]).sampled.counts('weather')).toBeUndefined();
   });
 
-  test('the number of servers is bounded', () => {
+  test('counts for a bounded number of servers', () => {
     const calls = Array.from({ length: 1_500 }, (_, i) => mcpCall({}, 'tools/call', { target: { server: `s${i}` } }));
     const { sampled } = sample(100, calls);
     expect(sampled.counts('s999')).toBeDefined();

@@ -8,13 +8,13 @@ import type { CallObserver, EndedCall } from './observed-calls.js';
 export interface SampledViolationsOptions {
   /** The examined part of the calls, in percent. */
   readonly percent: number;
-  /** Takes each violation, for the metrics. */
+  /** Called with each violation, for the metrics. */
   readonly counted: (upstream: string, kind: string) => void;
 }
 
-/** Failures of a call that mean that the answer of the server or agent was not one of the protocol. */
+/** Reasons of failed calls that mean that the answer of the server or agent broke the protocol. */
 const INVALID_ANSWERS: ReadonlySet<Reason> = new Set<Reason>(['upstream_invalid', 'invalid_agent_response']);
-/** The most servers and agents with counts of their own. */
+/** Maximum number of servers and agents with their own counts. */
 const MOST_UPSTREAMS = 1_000;
 /** Larger results are not examined, in bytes. */
 const MOST_BYTES = 1024 * 1024;
@@ -33,7 +33,7 @@ export class SampledViolations implements CallObserver {
   ended(call: EndedCall): void {
     const server = call.context.target?.server;
     if (server === undefined || call.context.notes.forwarded !== true) return;
-    // Evenly spread: 20 percent is every fifth call.
+    // Spreads the examined calls evenly: 20 percent is every fifth call.
     this.due += this.options.percent;
     if (this.due < 100) return;
     this.due -= 100;
@@ -63,7 +63,7 @@ export class SampledViolations implements CallObserver {
   }
 }
 
-/** The kinds of violations in a call; undefined if the call says nothing about its server. */
+/** The kinds of violations in a call; undefined if the call shows nothing about its server. */
 function violationsOf({ context, outcome, error, result, bytes = 0 }: EndedCall): readonly string[] | undefined {
   if (outcome === 'error')
     return error instanceof ProtocolError && INVALID_ANSWERS.has(error.reason) ? ['invalid_answer'] : undefined;

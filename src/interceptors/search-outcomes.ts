@@ -1,7 +1,10 @@
 import type { SharedLearning } from '../core/search/shared-learning.js';
 import type { CallObserver } from './observed-calls.js';
 
-/** Reports successful calls of tools to the learning search. The result is looked at only after a search. */
+/**
+ * Reports successful calls of tools to the learning search. The result is read only if the caller searched before the
+ * call.
+ */
 export function searchOutcomes(learning: SharedLearning): CallObserver {
   return {
     active: () => learning.active,

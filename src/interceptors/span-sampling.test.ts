@@ -29,7 +29,7 @@ function traced(sampled: boolean, exportErrors = true) {
   return { spans, run };
 }
 
-test('an unsampled call makes no span, and its server gets the trace without the flag', async () => {
+test('an unsampled call exports no span, and its server gets the trace without the sampled flag', async () => {
   const { spans, run } = traced(false);
   let sent: string | undefined;
   const { context, outcome } = run(async ({ call }) => {
@@ -78,7 +78,7 @@ test('an unsampled call that fails has no spans if errors are not exported', asy
   expect(spans).toEqual([]);
 });
 
-test('the decision and the state of the client are passed on', async () => {
+test('the sampling decision and the trace state of the client are passed on', async () => {
   const { spans, run } = traced(false);
   const traces: unknown[] = [];
   for (const flags of ['01', '00']) {
@@ -102,7 +102,7 @@ test('the decision and the state of the client are passed on', async () => {
   expect(spans[1]!.parent).toBe('00f067aa0ba902b7');
 });
 
-test('a call that passes twice has a span of its own each time, and the first keeps its trace', async () => {
+test('a call that passes the pipeline twice has its own span each time, and the first keeps its trace', async () => {
   const { run } = traced(true);
   const call = toolCall({ name: 'x' });
   const calls: Call[] = [];

@@ -15,7 +15,7 @@ const TRACEPARENT = '00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01';
 const TOOL: Target = { server: 'it', kind: 'tool', name: 'it' };
 const AGENT: Target = { server: 'it', kind: 'agent', name: 'it' };
 
-/** A failure of MCP is an outcome; a defect is thrown. */
+/** In MCP a failure is an outcome of the call, and a defect of the gateway is thrown. */
 const mcpCall = (fault: Error): CallContext => {
   const forward = async () => {
     if (fault instanceof ProtocolError || fault instanceof UpstreamRpcError) return failed(fault);
@@ -25,7 +25,7 @@ const mcpCall = (fault: Error): CallContext => {
   return new McpContext(ADA, call, { target: TOOL, forward }, 0);
 };
 
-/** A failure of A2A is thrown. */
+/** In A2A a failure is thrown. */
 const a2aCall = (fault: Error): CallContext => {
   const exchange = { forward: { traceparent: TRACEPARENT }, cancellation: new Cancellation() };
   const call = { requestId: 'made-at-the-edge', id: 7, operation: 'SendMessage', dialect: '1.0', exchange };
@@ -40,14 +40,14 @@ async function spansOf(context: CallContext): Promise<FinishedSpan[]> {
   return spans;
 }
 
-/** The attributes that describe one of the protocols; their values differ by nature. */
+/** The attributes that exist in one protocol only, or whose values differ between the protocols. */
 const OF_ONE_PROTOCOL = new Set([
   ...['mcp.method.name', 'mcp.protocol.version', 'mcp.server.name', 'network.transport', 'gen_ai.tool.name'],
   ...['a2a.method', 'a2a.protocol.version', 'a2a.agent.name', 'a2a.stream', 'gen_ai.agent.name'],
   'gen_ai.operation.name',
 ]);
 
-/** A span without its ids and times, and without the words of its protocol. */
+/** A span without its ids and times, and without the attributes that name its protocol. */
 function shapeOf(span: FinishedSpan, spans: readonly FinishedSpan[]): object {
   const attributes = Object.entries(span.attributes)
     .filter(([name]) => !OF_ONE_PROTOCOL.has(name))
@@ -71,11 +71,11 @@ describe('S1-69: the same fault in MCP and A2A', () => {
     ['a timeout', new ProtocolError('upstream_timeout', 'secret'), 'upstream_timeout'],
     ['an error of the other side', new UpstreamRpcError(-32050, 'secret', {}), '-32050'],
     ['a defect', new Error('secret'), 'internal'],
-  ])('has the same shape of spans: %s', async (_, fault, type) => {
+  ])('leads to spans of the same shape: %s', async (_, fault, type) => {
     const [mcp, a2a] = [await spansOf(mcpCall(fault)), await spansOf(a2aCall(fault))];
     const shapes = mcp.map((span) => shapeOf(span, mcp));
     expect(a2a.map((span) => shapeOf(span, a2a))).toEqual(shapes);
-    // The span toward the server ends first. Both have failed, in the trace of the client.
+    // The span of the call to the server ends first. Both spans have failed and are in the trace of the client.
     expect(shapes).toMatchObject([
       { kind: 'client', parent: 1, remoteParent: false, error: type },
       { kind: 'server', parent: -1, remoteParent: true, error: type },

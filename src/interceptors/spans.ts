@@ -18,7 +18,10 @@ interface End {
   readonly left?: boolean;
 }
 
-/** The span of a call toward its client. Most are not exported and have no children that are: the id is made when read. */
+/**
+ * The span of a call by a client. Most of these spans are not exported and have no exported child, so the id is made
+ * only when it is read.
+ */
 class ServerSpan implements SpanReference {
   private id: string | undefined;
 
@@ -34,7 +37,7 @@ class ServerSpan implements SpanReference {
   }
 }
 
-/** A span whose call runs, and the facts from which the exported span is built at its end. */
+/** The span of a call that still runs, with the facts that the exported span is built from when the call ends. */
 class OpenSpan {
   /** The end of a span that is exported only if its call fails. */
   private end: End | undefined;
@@ -60,12 +63,12 @@ class OpenSpan {
   }
 }
 
-/** Takes the end of a span; returns the result of the call, if there is one. */
+/** Called at the end of a span. Returns the result of the call, if the call has one. */
 type Finish = (open: OpenSpan, end: End) => CallResult | undefined;
 
 /**
- * The span toward the client, around all other steps. Its parent is the span of the client. For a later round of a
- * call, and for a call about a task, the parent is the span of the first call: all rounds are one trace, on every
+ * Makes the span of a client's call, around all other steps. Its parent is the span of the client. In a later round of
+ * a call, and in a call about a task, the parent is the span of the first call: all rounds are one trace, on every
  * replica.
  */
 export function serverSpans(tracing: Tracing | undefined): Interceptor | undefined {
@@ -75,14 +78,14 @@ export function serverSpans(tracing: Tracing | undefined): Interceptor | undefin
     const type = errorType(context, end);
     if (span.sampled || (type !== undefined && tracing.exportErrors)) {
       tracing.finished(spanOf(open, end, type, performance.now()));
-      // The spans toward the server were kept until the outcome was known.
+      // The spans of calls to servers were kept until the outcome of the client's call was known.
       for (const child of (context.notes.unsampled as OpenSpan[] | undefined) ?? []) child.exportKept(tracing);
     }
     return withTrace(end.result, span);
   };
   return (context, next) => {
     if (context.caller.principal === GATEWAY.principal) return next(context);
-    // A message to an agent that is part of another call of the same caller, which has a span.
+    // A message to an agent as part of another call of the same caller: the outer call has the span.
     if (context.protocol === 'a2a' && context.call.nested) return next(context);
     const { parent, link } = parents(context);
     const traceId = parent?.traceId ?? newTraceId();
@@ -92,7 +95,9 @@ export function serverSpans(tracing: Tracing | undefined): Interceptor | undefin
   };
 }
 
-/** The span toward the server or agent, next to it. The upstream gets it as its parent. */
+/**
+ * Makes the span of a call to a server or agent, as the last step before it. The upstream gets this span as its parent.
+ */
 export function clientSpans(tracing: Tracing | undefined): Interceptor | undefined {
   if (!tracing) return undefined;
   const finish: Finish = (open, end) => {
@@ -123,7 +128,9 @@ const MOST_KEPT = 8;
 
 const NO_PARENTS = { parent: undefined, link: undefined };
 
-/** The parent of a call's span, and the span of the client if the parent is that of an earlier round. */
+/**
+ * The parent of a call's span. If the parent is the span of an earlier round, `link` is the span that the client sent.
+ */
 function parents(context: CallContext): { parent: SpanReference | undefined; link: SpanReference | undefined } {
   const given = hasTrace(context) ? readTrace(context.trace) : undefined;
   const earlier = context.earlierTrace;
@@ -159,7 +166,7 @@ function ended(open: OpenSpan, result: CallResult, finish: Finish): CallResult {
   return { ...result, events };
 }
 
-/** The state of a question contains the trace, so that the next round continues it, on whatever replica. */
+/** The state of a question contains the trace, so that the next round continues the trace on any replica. */
 function withTrace(result: CallResult | undefined, span: SpanReference): CallResult | undefined {
   if (result?.kind !== 'input_required' || !result.state) return result;
   return { ...result, state: { ...result.state, trace: writeTrace(span).traceparent } };

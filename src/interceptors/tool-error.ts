@@ -1,5 +1,5 @@
 import type { CallContext, CallResult } from '../core/call.js';
 
-/** Whether a tool reports its failure in its result. Reads one member; nothing else of the result is parsed. */
+/** Whether the result of a tool reports a failure. Reads one member, and does not parse the rest of the result. */
 export const isToolError = (context: CallContext, result: CallResult | undefined): boolean =>
   context.method === 'tools/call' && result?.kind === 'complete' && result.result.get('isError') === true;

@@ -2,13 +2,13 @@ import type { CallContext } from '../core/call.js';
 
 const TRACEPARENT_KEY = Buffer.from('"traceparent"');
 
-/** Whether a trace context may be there: most clients send none, and `_meta` is parsed only to read it. */
+/** Whether the call may have a trace context. Most clients send none, and `_meta` is parsed only if it may have one. */
 export const hasTrace = (context: CallContext): boolean =>
   context.protocol === 'a2a' ||
   context.call.header?.('traceparent') !== undefined ||
   context.call.params.mentions('_meta', TRACEPARENT_KEY);
 
-/** W3C: `version-traceid-spanid-flags`. Any other text from outside is left out. */
+/** The W3C format `version-traceid-spanid-flags`. A text in another format is ignored. */
 const TRACEPARENT = /^[\da-f]{2}-([\da-f]{32})-[\da-f]{16}-[\da-f]{2}/;
 
 /** The id of the trace that a call belongs to: the trace of the gateway, otherwise that of the client. */

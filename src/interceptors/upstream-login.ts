@@ -1,4 +1,4 @@
-/** Asks users to sign in at upstreams where every user has an account, before their calls are sent. */
+/** Asks a user to sign in at an upstream where every user has an account, before the user's calls are sent. */
 import type { CallContext, CallResult, McpContext } from '../core/call.js';
 import type { Caller, Cancellation } from '../core/caller.js';
 import { needsLogin, SIGN_IN_MARK, SIGN_IN_TOOL } from '../core/catalog/personal-servers.js';
@@ -19,11 +19,11 @@ export interface UpstreamLogins {
   arrival(caller: Caller, upstream: string, ms: number, cancellation: Cancellation): Promise<void>;
 }
 
-/** The key of the gateway's own question among those of servers. */
+/** The key of the gateway's own question, in the same map as the questions of servers. */
 const KEY = 'parley/login';
 const UPSTREAMS = ['server', 'agent'] as const;
 const URL_ELICITATION = { elicitation: { url: {} } };
-/** A call whose user has just opened the link waits this long for the end of the sign-in. */
+/** Milliseconds that a call waits for the end of the sign-in after its user has opened the link. */
 const ARRIVAL = 15_000;
 
 /**
@@ -36,7 +36,7 @@ export function upstreamLogin(logins: UpstreamLogins): Interceptor {
     try {
       if (context.protocol === 'mcp') {
         await waitedFor(context, upstream);
-        // Before the call is sent, so that no task of the gateway begins with a call that cannot be sent.
+        // Checked before the call is sent, so that the gateway starts no task for a call that cannot be sent.
         await logins.check(context.caller, upstream);
       }
       if (isSignIn(context)) return signedIn(context);
@@ -49,7 +49,7 @@ export function upstreamLogin(logins: UpstreamLogins): Interceptor {
     }
   };
 
-  /** The user agreed to open the link: the sign-in takes a moment. */
+  /** The user agreed to open the link. Waits a moment for the end of the sign-in. */
   const waitedFor = async (context: CallContext, upstream: string): Promise<void> => {
     if (context.protocol !== 'mcp' || context.call.state?.kind !== 'again') return;
     const { caller, call } = context;
@@ -75,7 +75,7 @@ export function upstreamLogin(logins: UpstreamLogins): Interceptor {
 const personalUpstream = (logins: Pick<UpstreamLogins, 'isPersonal'>, name: string): string | undefined =>
   UPSTREAMS.map((kind) => `${kind}:${name}`).find((each) => logins.isPersonal(each));
 
-/** The account of a caller at a server. Where users sign in, each caller has an account of its own. */
+/** The account of a caller at a server. At a server where users sign in, each caller has its own account. */
 export function accountsBy(logins: Pick<UpstreamLogins, 'isPersonal'>, accountOf: AccountOf): AccountOf {
   return (principal, server) => {
     const account = accountOf(principal, server);
@@ -99,7 +99,7 @@ function isSignIn(context: CallContext): context is McpContext {
 
 function signedIn({ target }: McpContext): Outcome {
   const server = target?.server ?? '';
-  const text = `You are signed in at server "${server}". List the tools again to see those of the server.`;
+  const text = `You are signed in at server "${server}". List the tools again to see the tools of the server.`;
   return complete(RawObject.from({ content: [{ type: 'text', text }] }));
 }
 
@@ -123,7 +123,9 @@ function asked(context: CallContext, error: ProtocolError): Outcome {
   );
 }
 
-/** A call that a server has begun is not begun again: its client repeats the same request after the sign-in. */
+/**
+ * A call that its server has already begun is not repeated: its client sends the same request again after the sign-in.
+ */
 function canAsk({ caller, call }: McpContext): boolean {
   if (call.state && call.state.kind !== 'again' && call.state.kind !== 'approval') return false;
   return INTERACTIVE_METHODS.includes(call.method) && declares(caller.capabilities, URL_ELICITATION);

@@ -231,7 +231,7 @@ describe.each(BUS_ENGINES)('the Bus on %s', (engine) => {
     });
   });
 
-  test('one read tells every member of a group and the time it has left', async () => {
+  test('one read returns every member of a group and the remaining time of its lease', async () => {
     for (const [bus, name] of [
       [a.bus, 'one'],
       [b.bus, 'two'],
@@ -255,7 +255,7 @@ describe.each(BUS_ENGINES)('the Bus on %s', (engine) => {
   test('a counter counts in a window and starts again after it', async () => {
     expect(await a.bus.incr('rate', 1, 300)).toBe(1);
     expect(await a.bus.incr('rate', 2, 300)).toBe(3);
-    // With SQLite counters are in memory.
+    // SQLite counts in memory, so each process has its own counter.
     if (engine !== 'sqlite') expect(await b.bus.incr('rate', 1, 300)).toBe(4);
     await sleep(400);
     expect(await a.bus.incr('rate', 1, 300)).toBe(1);
@@ -267,7 +267,7 @@ describe.each(BUS_ENGINES)('the Bus on %s', (engine) => {
     await a.bus.append('swept', 'x', { maxLen: 10, ttlMs: 1 });
     await a.bus.append('kept', 'x', LOG);
     const swept = await cluster.open({ sweepMs: 20 });
-    // Redis removes by itself what expired.
+    // Redis removes expired keys itself.
     if (!engine.startsWith('postgres+redis')) {
       const left = async (): Promise<unknown[]> => [
         ...(await a.db.q(`SELECT stream FROM streams WHERE stream = 'swept'`)),

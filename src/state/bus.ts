@@ -60,9 +60,10 @@ export interface Bus {
   holder(key: string): Promise<{ owner: string; fence: number } | undefined>;
 
   /**
-   * The names whose leases `<group>:<name>` are held by an owner of the same name, with the remaining milliseconds of
-   * each lease. Takes one statement for any number of names. The caller is a member. An engine that cannot list its
-   * leases builds a list from these calls; a `ttlMs` of 0 removes the caller from that list.
+   * Returns the members of a group with the remaining milliseconds of their leases. A member `<name>` holds the lease
+   * `<group>:<name>` as the owner `<name>`. One statement returns any number of members. `self` must be a member. An
+   * engine that cannot list its leases keeps a list of the callers of this method instead; with a `ttlMs` of 0, it
+   * removes `self` from that list.
    */
   members(group: string, self: string, ttlMs: number): Promise<Map<string, number>>;
 
@@ -105,7 +106,7 @@ export function bucketOf(name: string, count: number): number {
 
 export function checkShard(stream: string, lease: string): void {
   if (shardOf(stream) === shardOf(lease)) return;
-  throw new StateError('internal', `stream ${stream} and lease ${lease} are not of one shard`);
+  throw new StateError('internal', `stream ${stream} and lease ${lease} are in different shards`);
 }
 
 export function gap(stream: string, after: string): StateError {

@@ -13,8 +13,9 @@ export function wallMs(): number {
 }
 
 /**
- * Takes a reading of the engine's clock from a query that took `took` milliseconds. A faster query is more exact and
- * replaces the offset; a slower one replaces it only if the difference exceeds both uncertainties.
+ * Takes a reading of the engine's clock from a query that took `took` milliseconds. A faster query is more exact, so
+ * its reading replaces the offset. The reading of a slower query replaces the offset only if they differ by more than
+ * both uncertainties allow.
  */
 export function followEngine(engineMs: number, took: number): void {
   const next = engineMs + took / 2 - performance.now();

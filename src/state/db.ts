@@ -12,7 +12,7 @@ export type Dialect = 'sqlite' | 'postgres';
 
 export interface Db {
   readonly dialect: Dialect;
-  /** Takes the number of transactions that shared a commit. Set by a reader; only the embedded engine calls it. */
+  /** A callback for metrics: gets the number of transactions in each commit. Only the embedded engine calls it. */
   committed?: ((transactions: number) => void) | undefined;
 
   /** Runs one statement in its own transaction. A write is durable when the promise resolves. */

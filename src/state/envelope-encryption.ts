@@ -75,7 +75,10 @@ export const keyIdOf = (sealed: string): string => sealed.split('.', 2)[1] ?? ''
 
 const wrappingKeys = new WeakMap<Buffer, Buffer>();
 
-/** Separates these keys from those that seal opaque values for clients. Derived once: this takes as long as the rest. */
+/**
+ * Derives another key than the one that seals opaque values for clients. The result is kept, because a derivation takes
+ * as long as the encryption of a value.
+ */
 function wrappingKey(key: Buffer): Buffer {
   let wrapping = wrappingKeys.get(key);
   if (!wrapping) {

@@ -1,7 +1,7 @@
 import { randomFillSync } from 'node:crypto';
 import { wallMs } from './clock.js';
 
-// Random bytes are fetched in bulk, because a fetch costs more than the rest of this function.
+// Random bytes are fetched in bulk, because one fetch costs more than making the rest of an id.
 const pool = Buffer.alloc(8_192);
 let used = pool.length;
 

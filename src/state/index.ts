@@ -98,7 +98,7 @@ export interface StateOptions {
 
 export interface PartHealth {
   ok: boolean;
-  /** Time until the answer or the failure, in milliseconds. */
+  /** The time until the answer or the failure, in milliseconds. */
   ms: number;
   error?: string;
 }
@@ -166,7 +166,7 @@ export async function openState(options: StateOptions): Promise<State> {
 
 function check({ db, directDb, bus, keys }: StateOptions): void {
   if (directDb !== undefined && db === undefined) {
-    throw new StateError('config', 'state directDb is the server behind the pooler of state db: set state db too');
+    throw new StateError('config', 'state.directDb is the server behind the pooler of state.db: set state.db too');
   }
   if (db !== undefined && !/^postgres(?:ql)?:\/\//.test(db)) {
     throw new StateError('config', 'state.db must be a postgres:// URL');
@@ -174,7 +174,7 @@ function check({ db, directDb, bus, keys }: StateOptions): void {
   if (bus !== undefined && !/^rediss?(?:\+cluster)?:\/\//.test(bus)) {
     throw new StateError(
       'config',
-      'state bus must be a redis://, rediss://, redis+cluster:// or rediss+cluster:// address',
+      'state.bus must be a redis://, rediss://, redis+cluster:// or rediss+cluster:// address',
     );
   }
   if (bus !== undefined && db === undefined) {
@@ -225,7 +225,8 @@ function assemble(db: Db, bus: Bus, keyring: Keyring, options: StateOptions): St
   const { pollMs, retention = {}, sweepMs = SWEEP_MS, log } = options;
   const { auditMs, deadDeliveriesMs } = retention;
   const envelope = new Envelope(keyring);
-  // Processes that share an embedded database get no hints of each other; a change is in effect within a second.
+  // Processes that share an embedded database send each other no hints. They poll for changes, so a change is in effect
+  // within a second.
   const registryPollMs = pollMs ?? (options.db === undefined ? EMBEDDED_POLL_MS : undefined);
   const stores = {
     verdicts: new Verdicts(db),

@@ -11,7 +11,7 @@ export const KEY_BYTES = 32;
 /** How long a replaced key still opens sealed values: longer than any sealed value is valid. */
 export const KEEP_REPLACED_MS = 30 * 24 * 3_600_000;
 
-/** A configured key. The first key of a list seals; every key opens until its `until`. */
+/** A configured key. The first key of a list seals. Every key opens sealed values until its `until`. */
 export interface KeySetting {
   id: string;
   /** 32 bytes, base64 or base64url. */
@@ -82,7 +82,7 @@ export class ConfiguredKeyring implements Keyring {
 
 /** Minimum time between two checks of the file for a rotation by another process. */
 const CHECK_MS = 1_000;
-/** A lock this old was left by a process that died. */
+/** A lock of this age was left by a process that died. */
 const LOCK_STALE_MS = 10_000;
 
 /** Keys in a file of mode 0600, generated at the first start and shared by the processes of one data folder. */
@@ -180,7 +180,7 @@ async function write(path: string, keys: readonly KeySetting[]): Promise<string>
   return temporary;
 }
 
-/** `link` fails if the name is taken, so that processes that start at the same time all use the first file. */
+/** `link` fails if the file exists, so that all processes that start at the same time use the first file. */
 async function createOnce(path: string, keys: readonly KeySetting[]): Promise<void> {
   const temporary = await write(path, keys);
   try {
@@ -193,7 +193,7 @@ async function createOnce(path: string, keys: readonly KeySetting[]): Promise<vo
   }
 }
 
-/** Syncs the folder: after a power failure the file could otherwise be missing, and all sealed values with it. */
+/** Syncs the folder. Otherwise the file could be missing after a power failure, and no sealed value could be opened. */
 async function syncFolder(path: string): Promise<void> {
   const folder = await open(dirname(path), 'r');
   try {

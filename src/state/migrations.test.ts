@@ -132,7 +132,7 @@ describe('the backup of an embedded database', () => {
     await restored.close();
   });
 
-  test('has a name of its own for each of several openers within one millisecond', async () => {
+  test('has its own name for each of several processes that open the database in the same millisecond', async () => {
     const old = await openDb({ data: folder, steps: steps.slice(0, 3) });
     await old.close();
     vi.useFakeTimers({ toFake: ['Date'] });

@@ -236,14 +236,14 @@ export interface MigrateOptions {
    * a step at every attempt. Used on a database that already has a schema.
    */
   openSlow?: () => Promise<Db>;
-  /** Time to wait for another replica that is migrating. */
+  /** How long to wait for another replica that migrates. */
   waitMs?: number;
   log?: Log | undefined;
 }
 
 /** Migrates the database to the newest step and returns its version. Safe with any number of concurrent replicas. */
 export async function migrate(db: Db, options: MigrateOptions = {}): Promise<number> {
-  // An unreachable database is an error at once; only a lock is worth waiting for.
+  // An unreachable database is an error at once. The migration waits for a lock only.
   await db.q('SELECT 1 AS one');
   const migration = new Migration(db, options);
   try {
@@ -269,7 +269,8 @@ class Migration {
   async run(): Promise<number> {
     const { steps: wanted = steps, backup, openSlow, log } = this.#options;
     const newest = wanted.at(-1)?.v ?? 0;
-    // Under the lock too: concurrent `CREATE TABLE IF NOT EXISTS` statements collide in PostgreSQL's catalog.
+    // This statement needs the lock too: concurrent `CREATE TABLE IF NOT EXISTS` statements collide in PostgreSQL's
+    // catalog.
     const table = 'CREATE TABLE IF NOT EXISTS schema_version (v INTEGER PRIMARY KEY, at BIGINT NOT NULL)';
     await this.#locked(this.#db, [[table, []]]);
     let saved = false;

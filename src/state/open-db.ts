@@ -15,11 +15,11 @@ export interface OpenDbOptions {
   /** The address of the server itself, if `db` is the address of a pooler. */
   directDb?: string;
   log?: Log;
-  /** For tests. */
+  /** Used in tests. */
   steps?: readonly Step[];
 }
 
-/** Timeout for one step of a migration, and for the wait for another replica that migrates. */
+/** Timeout for one step of a migration, and for waiting until another replica has migrated. */
 const MIGRATION_MS = 30 * 60_000;
 
 export async function openDb(options: OpenDbOptions): Promise<Db> {

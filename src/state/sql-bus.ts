@@ -17,7 +17,7 @@ import { newId } from './ids.js';
 import type { Expiring } from './sweeper.js';
 import { Wakeups } from './wakeups.js';
 
-/** Sends hints about changed streams to the processes that have listeners for them. */
+/** Sends hints about changed streams to the processes with listeners for these streams. */
 export interface Hints {
   send(name: string): void;
   listen(wakeups: Wakeups): void;
@@ -28,10 +28,10 @@ export interface Hints {
 
 export interface SqlBusOptions {
   pollMs?: number;
-  /** Connections only for leases, because a renewal must not wait for other queries. */
+  /** Connections for leases only, because a renewal must not wait for other queries. */
   leases?: Db;
   hints?: Hints;
-  /** Counters to use instead of the table. */
+  /** The counters to use in place of the table. */
   counters?: Counters;
   /** See `Wakeups`. */
   changed?: () => Promise<boolean>;
@@ -63,7 +63,7 @@ const LEASE_KEPT_MS = 24 * 3_600_000;
 const SWEPT_STREAMS = 100;
 const SWEPT_ROWS = 2_000;
 
-/** The Bus in SQL: the embedded Bus on SQLite, and the Bus of a cluster without Redis on PostgreSQL. */
+/** The Bus on SQL: with SQLite the embedded Bus, with PostgreSQL the Bus of a cluster without Redis. */
 export class SqlBus implements Bus {
   readonly #db: Db;
   readonly #leases: Db;
@@ -104,11 +104,11 @@ export class SqlBus implements Bus {
     if (fence && this.#sql.holdLease) list.unshift([this.#sql.holdLease, [fence.key]]);
     try {
       const row = (await this.#db.tx(list)).at(-1)?.[0] as StreamRow | undefined;
-      // The stream does not have our mark, so the fence check refused the append.
+      // The newest mark of the stream is not that of this append, so the fence check refused the append.
       if (row?.mark !== mark) throw fenced(stream, key ?? '');
       return formatId({ epoch: row.epoch, seq: row.last });
     } finally {
-      // Also after an error, because an append without an answer may have succeeded.
+      // Listeners are notified even after an error, because an append without an answer may have succeeded.
       this.#wakeups.fire(stream);
       this.#hints?.send(stream);
     }
@@ -223,7 +223,8 @@ export class SqlBus implements Bus {
   }
 }
 
-// Inserts only if the newest mark of the stream is ours. A refused append, or one already made, inserts nothing.
+// Inserts the event only if the newest mark of the stream is that of this append. A refused append inserts nothing, and
+// a repeated append inserts nothing a second time.
 const INSERT_EVENT = `INSERT INTO stream_events (stream, epoch, seq, bytes, data)
   SELECT stream, epoch, last, bytes, CAST($2 AS TEXT) FROM streams WHERE stream = $1 AND mark = $3
   ON CONFLICT (stream, epoch, seq) DO NOTHING`;

@@ -67,7 +67,7 @@ describe.each(ENGINES)('expiry on %s', (engine) => {
     await expect.poll(left, SOON).toBe(0);
     going = false;
     await calling;
-    // More than one call per batch.
+    // The number of calls during the removal exceeds the number of batches.
     expect(calls).toBeGreaterThan(count / a.sessions.batch);
     for (const id of live) expect(await sweeping.sessions.get(id)).toBeDefined();
   }, 120_000);
@@ -165,7 +165,7 @@ describe.each(ENGINES)('expiry on %s', (engine) => {
     const records = await a.audit.list({ limit: 100 });
     expect(records).toHaveLength(35);
     const cutoff = records[24]!.at;
-    // Later, when the first 25 are past their retention.
+    // Some time later, the first 25 records are past their retention.
     const later = new Audit(a.db, a.keyring, { keepMs: HOUR });
     while ((await later.sweep(cutoff + HOUR)) > 0);
     expect((await a.audit.list({ limit: 100 })).every(({ at }) => at > cutoff)).toBe(true);
@@ -218,7 +218,7 @@ describe.each(ENGINES)('expiry on %s', (engine) => {
           [`EXPLAIN ${sql}`, params],
         ]);
         const lines = plan!.map((row) => String(row['QUERY PLAN']));
-        // The tables of signatures are small: one row per started process.
+        // The tables of signatures are small, because each process adds one row.
         const whole = lines.filter((line) => line.includes('Seq Scan') && !/audit_(anchors|heads|trimmed)/.test(line));
         expect(whole, sql).toEqual([]);
       }

@@ -7,13 +7,13 @@ const LOG = { maxLen: 1_000, ttlMs: 60_000 };
 const wakeups = (needed = (): void => {}): Wakeups =>
   new Wakeups({ tails: async () => new Map(), pollMs: 60_000, needed });
 
-/** A name of another channel than these. */
+/** A name whose channel differs from those of the given names. */
 function elsewhere(...names: string[]): string {
   const taken = new Set(names.map(channelOf));
   for (let i = 0; ; i++) if (!taken.has(channelOf(`other${i}`))) return `other${i}`;
 }
 
-test('a channel is needed while one of its names is waited for', () => {
+test('a channel is needed while one of its names has a listener', () => {
   let needed = 0;
   const all = wakeups(() => {
     needed += 1;
@@ -29,7 +29,7 @@ test('a channel is needed while one of its names is waited for', () => {
   expect(all.channels().size).toBe(0);
 });
 
-test('names of a channel are woken once it is listened to: hints may have been sent before', async () => {
+test('the listeners of a new channel are called once the connection listens to it, because earlier hints may be lost', async () => {
   let heard = 0;
   const listened: number[][] = [];
   const left: number[][] = [];
@@ -64,13 +64,13 @@ describe.each(['postgres', 'postgres+redis', 'postgres+redis-cluster'] as const)
   }, 120_000);
   afterAll(() => cluster.stop());
 
-  test('a replica hears of the streams it waits for, and not of others', async () => {
+  test('a replica is woken for the streams that it waits for, and not for others', async () => {
     const fired = vi.spyOn(Wakeups.prototype, 'fire');
     let woken = 0;
     const stop = a.bus.wake('mine', () => {
       woken += 1;
     });
-    // It listens by then: what was missed before is announced.
+    // The first call means that the connection listens to the channel now.
     await expect.poll(() => woken, { timeout: 20_000 }).toBeGreaterThan(0);
     woken = 0;
     fired.mockClear();
@@ -78,14 +78,14 @@ describe.each(['postgres', 'postgres+redis', 'postgres+redis-cluster'] as const)
     for (let i = 0; i < 20; i++) await b.bus.append(other, 'x', LOG);
     await b.bus.append('mine', 'x', LOG);
     await expect.poll(() => woken, { timeout: 20_000 }).toBeGreaterThan(0);
-    // The replica that appends wakes those that wait in its own process directly; nothing else hears of it.
+    // The replica that appends calls the listeners of its own process directly. No other call names this stream.
     const heardOf = fired.mock.calls.filter(([name]) => name === other).length;
     expect(heardOf).toBe(engine === 'postgres' ? 20 : 0);
     stop();
     fired.mockRestore();
   });
 
-  test('a hint reaches a listener that was there before the connection listened to its channel', async () => {
+  test('a hint reaches a listener that was added before the connection listened to its channel', async () => {
     let heard = 0;
     const stops = Array.from({ length: 50 }, (_, i) =>
       a.bus.onHint(`topic${i}`, () => {

@@ -18,9 +18,9 @@ interface Waiting {
 export interface WakeupsOptions {
   /** Returns the newest id of each of these streams. */
   tails(streams: readonly string[]): Promise<Map<string, string>>;
-  /** A cheap check for any change in the engine. The poll reads the newest ids only if this returns true. */
+  /** A cheap check for any change in the engine. The poll reads the newest ids only if the check returns true. */
   changed?(): Promise<boolean>;
-  /** Called when a channel gets its first name with a listener. */
+  /** Called when a channel gets its first listener. */
   needed?(): void;
   pollMs: number;
 }
@@ -62,7 +62,8 @@ export class Wakeups {
       this.#waiting.set(name, entry);
       this.#count(name, 1);
     }
-    // A new function for each call, so that a listener added twice is called twice and removed one at a time.
+    // Wraps the listener in a new function, so that a listener that was added twice is called twice and can be removed
+    // once.
     const own = (): void => fn();
     const { [kind]: fns, stream, hint } = entry;
     fns.add(own);

@@ -5,7 +5,7 @@ export interface LeveledLog {
   isLevelEnabled(level: string): boolean;
 }
 
-/** Switches the log to `debug`, and at the next use back to the level before. */
+/** Switches the log to `debug`; the next call switches back to the level before. */
 export class LogLevelSwitch {
   private before: string | undefined;
 
@@ -27,7 +27,7 @@ export class LogLevelSwitch {
   set(level: string): void {
     const { log } = this;
     this.before = undefined;
-    // Written at the more verbose of both levels, so that the change is visible.
+    // Written at the more verbose one of the old and the new level, so that the change is visible.
     const verbose = log.isLevelEnabled('info');
     if (verbose) log.info({ to: level }, 'the level of the log changes');
     log.level = level;
@@ -35,7 +35,7 @@ export class LogLevelSwitch {
   }
 }
 
-/** Toggles the level at SIGUSR2. Returns the function that stops it. */
+/** Toggles the level on SIGUSR2. Returns a function that stops following the signal. */
 export function followLevelSignal(levels: LogLevelSwitch): () => void {
   const toggle = (): void => levels.toggle();
   process.on('SIGUSR2', toggle);

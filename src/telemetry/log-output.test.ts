@@ -34,7 +34,7 @@ test('text from a peer can neither forge a line nor move the cursor', () => {
   expect(line).not.toContain('\u001b');
 });
 
-test('the level is the one configured', () => {
+test('the log has the configured level', () => {
   expect(createLog({ level: 'warn', format: 'text' }).level).toBe('warn');
   expect(createLog({ level: 'silent', format: 'json' }).level).toBe('silent');
 });
@@ -69,7 +69,8 @@ test.each(['process.exit(3)', ''])('no line is lost when the process ends with "
   const lines = stderr.toString().trimEnd().split('\n');
   expect(lines).toHaveLength(1001);
   const time = expect.stringMatching(/^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z$/);
-  // The last lines are written at once, and may come before lines whose write is not complete when the process ends.
+  // Lines that are still buffered at the end are written synchronously. They may come before earlier lines whose
+  // asynchronous write is not complete.
   const written = lines.map((line) => JSON.parse(line)).sort((a, b) => (a.line ?? -1) - (b.line ?? -1));
   // The line of a call has the same format as other lines.
   expect(written[0]).toEqual({ level: 30, time, event: 'call', caller: 'ada "\n', msg: 'call' });

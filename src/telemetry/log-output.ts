@@ -16,7 +16,10 @@ export function writesText({ format }: LogOptions, terminal: boolean): boolean {
   return format === 'text' || (format === 'auto' && terminal);
 }
 
-/** The log of a process, on stderr: stdout carries the protocol (`parley stdio`) or the output of the command. */
+/**
+ * The log of a process. It goes to stderr, because stdout carries the protocol (`parley stdio`) or the output of the
+ * command.
+ */
 export function createLog(settings: LogOptions, terminal = process.stderr.isTTY === true): Logger {
   const destination = writesText(settings, terminal)
     ? textDestination((line) => process.stderr.write(line), styleOf(process.stderr))
@@ -30,12 +33,18 @@ const destinations = new WeakMap<Logger, DestinationStream>();
 
 /** Lines are buffered for this many milliseconds, because one write per line would dominate the cost of the log. */
 const FLUSH_INTERVAL = 20;
-/** The buffer is written earlier if it holds this many characters: each write wakes another thread. */
+/**
+ * The buffer is written earlier if it holds this many characters. The number is large, because each write wakes another
+ * thread.
+ */
 const FLUSH_LENGTH = 65_536;
 
 type SonicBoom = ReturnType<typeof pino.destination>;
 
-/** Gathers lines before the destination gets them: the destination measures its whole buffer again for every write. */
+/**
+ * Gathers lines before the destination gets them, because the destination measures its whole buffer again at every
+ * write.
+ */
 function buffered(destination: SonicBoom): DestinationStream {
   let lines = '';
   let waiting = false;
@@ -48,7 +57,7 @@ function buffered(destination: SonicBoom): DestinationStream {
     waiting = false;
     pass();
   };
-  // The process calls these two functions when it ends.
+  // pino calls these two functions when the process ends.
   const { flush, flushSync } = destination;
   destination.flush = (...done) => {
     pass();
@@ -87,7 +96,7 @@ export function callLog(log: Logger, settings: LogOptions, terminal = process.st
   return {
     enabled: (): boolean => log.isLevelEnabled(level),
     write: (fields: object): void => {
-      // The same line that pino would write, at half the cost: every call writes one.
+      // Builds the line that pino would write, at half the cost, because every call writes one line.
       if (destination) destination.write(`${head}${isoTime()},${JSON.stringify(fields).slice(1, -1)},"msg":"call"}\n`);
       else log[level](fields, 'call');
     },
@@ -100,7 +109,7 @@ const MAX_UNREAD = 8 * 1024 * 1024;
 function jsonDestination(): SonicBoom {
   const destination = pino.destination({ fd: 2, sync: false, maxLength: MAX_UNREAD });
   destination.on('error', (error: NodeJS.ErrnoException) => {
-    // The terminal was closed for good. Waiting lines must neither end the process nor keep it alive.
+    // The terminal was closed for good. Waiting lines must neither make the process fail nor keep it alive.
     if (error.code === 'EIO')
       Object.assign(destination, { write: () => true, flush: () => {}, flushSync: () => {}, end: () => {} });
   });

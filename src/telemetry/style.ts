@@ -40,14 +40,17 @@ const SHORT: Readonly<Record<string, string>> = { '\n': '\\n', '\r': '\\r', '\t'
 
 const escaped = (char: string): string => SHORT[char] ?? `\\u${char.charCodeAt(0).toString(16).padStart(4, '0')}`;
 
-/** Escapes control and direction characters of untrusted text: it stays on one line and cannot control a terminal. */
+/**
+ * Escapes control and direction characters of untrusted text, so that it stays on one line and cannot control a
+ * terminal.
+ */
 export function oneLine(text: string): string {
   return text.replace(/[\x00-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069]/g, escaped);
 }
 
 /**
- * Output of several lines that contains untrusted texts: only line ends, tabs and, with `color`, the codes of `paint`
- * stay. JSON keeps its meaning, because its strings have the same escapes.
+ * Escapes output of several lines that contains untrusted text. Only line ends, tabs and, with `color`, the codes of
+ * `paint` stay. JSON keeps its meaning, because JSON strings use the same escapes.
  */
 export function terminalText(text: string, { color }: Pick<Style, 'color'>): string {
   return text.replace(color ? UNPAINTED : CONTROLS, escaped);
@@ -72,7 +75,10 @@ export function wrap(text: string, width: number): string[] {
   return lines;
 }
 
-/** Two columns. The second is never wrapped, so that it can be copied. A line end in a cell cannot make a row. */
+/**
+ * Lays out two columns. The second column is never wrapped, so that it can be copied. A line end in a cell does not
+ * start a row.
+ */
 export function columns(rows: readonly (readonly [string, string])[]): string {
   const cells = rows.map((row) => row.map((cell) => cell.replace(/[\n\r\t]/g, escaped)) as [string, string]);
   const width = Math.max(0, ...cells.map(([left]) => left.length));

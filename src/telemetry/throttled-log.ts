@@ -3,13 +3,15 @@ import type { Log } from './log.js';
 /** Milliseconds between two lines of the same kind. */
 const PAUSE = 10_000;
 
-/** For events that clients or servers cause in any number: writes at most one line per kind and pause. */
+/**
+ * A log for events that clients or servers can cause in any number: writes at most one line of each kind per `PAUSE`.
+ */
 export class ThrottledLog {
   private readonly last = new Map<string, { at: number; missed: number }>();
 
   constructor(private readonly log: Log) {}
 
-  /** `kind` must come from a small fixed set: the last line of each kind is remembered. */
+  /** `kind` must come from a small fixed set, because the time of the last line is stored for each kind. */
   warn(kind: string, fields: object, message: string): void {
     this.write('warn', kind, fields, message);
   }

@@ -14,7 +14,7 @@ export interface Case {
   readonly ids: readonly string[];
   /** False if the version of the client or of the agent cannot express the case. */
   applies?(row: Row, column: Column): boolean;
-  /** The case does not depend on the agent, so it runs with one agent only. */
+  /** True if the result does not depend on the agent. The case then runs with one agent only. */
   readonly once?: boolean;
   run(cell: Cell): Promise<void>;
 }
@@ -27,7 +27,7 @@ export interface Cell {
   readonly client: Client;
   /** The same client with the token of another caller. */
   readonly stranger: Client;
-  /** Another client of the same kind, or of another, for the same agent. */
+  /** Connects another client to the same agent; `row` selects another kind of client. */
   connect(options?: ConnectOptions, row?: Row): Promise<Client>;
 }
 
@@ -97,7 +97,10 @@ interface Expected {
   readonly grpc: number;
 }
 
-/** The A2A errors in every binding: 1.0 as in its newest patch, 0.3 over HTTP as its peers send them. */
+/**
+ * The A2A errors in every binding. Those of 1.0 are those of its newest patch; those of 0.3 over HTTP are those that
+ * its SDKs send.
+ */
 export const ERRORS = {
   TASK_NOT_FOUND: { code: -32001, http: [404], legacyHttp: [404], name: 'NOT_FOUND', grpc: 5 },
   TASK_NOT_CANCELABLE: { code: -32002, http: [400], legacyHttp: [400, 409], name: 'FAILED_PRECONDITION', grpc: 9 },
@@ -149,8 +152,8 @@ export async function expectError(
     assert.equal(error.code, expected.code, said);
   } else {
     assert.equal(error.code, (row.version === '0.1' ? expected.first : undefined) ?? expected.code, said);
-    // JSON-RPC errors have HTTP status 200. A refused stream may have an error status instead, because some clients
-    // read only streams.
+    // JSON-RPC errors have HTTP status 200. The refusal of a stream may have an error status instead, because some
+    // clients read streams only.
     if (!stream) assert.equal(error.http, 200, said);
     if (row.version === '1.0' && name !== 'INVALID_PARAMS')
       assert.deepEqual([error.reason, error.domain], [name, 'a2a-protocol.org'], said);

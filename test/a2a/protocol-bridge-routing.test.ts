@@ -338,7 +338,7 @@ test('tools behind an agent are tools again at another gateway, with their own a
   }
 });
 
-test('of two answers to a question one counts; a running task accepts none', async () => {
+test('one of two answers to a question counts; a running task accepts no answer', async () => {
   const desk = await testbed.connect(ROW, 'desk');
   const tag = mark();
   const asked = taskOf(await desk.send(call('new__ask_then_work', { tag })));
@@ -366,7 +366,8 @@ test.each(['SIGTERM', 'SIGKILL'] as const)(
     const followed = all(before.stream(call('new__slow', { tag: tags.followed }))).catch(() => []);
     await until('the start', () => old.happened('started', tags.runs)[0]);
     await until('the start', () => modern.happened('started', tags.followed)[0]);
-    // No client has read the task, yet its end is stored: the gateway stores it before any notification.
+    // No client has read the task, but its end is stored, because the gateway stores it before it sends any
+    // notification.
     await until('the notification of the end', () =>
       testbed.webhook.at(path).find(({ body }) => JSON.stringify(body).includes('COMPLETED')),
     );

@@ -204,7 +204,7 @@ test("a client with 2025-11-25's own tasks finishes a task of several turns", as
 });
 
 describe('a conversation', () => {
-  test('continues within a session, and by argument', async () => {
+  test('continues within a session, and in another session by the argument contextId', async () => {
     const ids = await withClient('2025-11-25', {}, async (client) => {
       const contexts: unknown[] = [];
       for (const message of ['echo a', 'hello b', 'echo c'])

@@ -25,7 +25,7 @@ import { BIN } from '../support/gateway.js';
 
 const INFO = { name: 'visitor', version: '1' };
 
-/** The calls that every SDK has. */
+/** The calls that this test uses, which every SDK has. */
 interface Visitor {
   connect(transport: unknown): Promise<void>;
   listTools(params?: object): Promise<{ nextCursor?: string | undefined }>;
@@ -33,7 +33,7 @@ interface Visitor {
   close(): Promise<void>;
 }
 
-/** A visit: the handshake, two pages of tools, a call, and the end. */
+/** One use of a server: the handshake, two pages of tools, a call, and the end. */
 async function visit(client: Visitor, transport: { terminateSession?(): Promise<void> }): Promise<void> {
   await client.connect(transport);
   const { nextCursor } = await client.listTools();
@@ -80,7 +80,7 @@ const SSE: readonly (readonly [revision: string, make: (url: URL) => [unknown, u
 ];
 
 for (const [revision, make] of SSE) {
-  test(`the SDK of ${revision} over HTTP+SSE answers the questions`, async () => {
+  test(`the SDK of ${revision} over HTTP+SSE answers the questions of the server`, async () => {
     const transcript = new Transcript('http');
     const started = new Date();
     const endpoint = await serveClient({ transcript, host: '127.0.0.1', port: 0, heard: () => {} });

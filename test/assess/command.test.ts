@@ -114,7 +114,7 @@ describe('parley assess', () => {
     expect(stdout).toContain(`Made by parley ${VERSION}${built}, `);
   });
 
-  it('ends with 1 below the gate', async () => {
+  it('ends with exit code 1 if the score is below the gate', async () => {
     expect((await run('--gate', '50', '--profile', 'openai')).code).toBe(0);
     expect((await run('--gate', '100')).code).toBe(1);
     expect((await run('--gate', 'high')).code).toBe(2);
@@ -177,7 +177,7 @@ describe('parley assess', () => {
   });
 });
 
-/** Words in the table of categories that are broken inside: an expression for the browser. */
+/** An expression for the browser: the words in the table of categories that are split over two lines. */
 const BROKEN_WORDS = `[...document.querySelectorAll('.categories th, .categories td:first-child')].flatMap((each) => {
   const range = document.createRange();
   return [...each.textContent.matchAll(/\\S+/g)].filter(({ 0: word, index }) => {
@@ -188,7 +188,7 @@ const BROKEN_WORDS = `[...document.querySelectorAll('.categories th, .categories
 })`;
 
 describe('the page', () => {
-  it('fits a phone and paper, and asks for nothing', async () => {
+  it('fits a phone and paper, and requests no other address', async () => {
     await run('--output', 'page.json');
     await run('--compare', 'page.json', '--output', 'page.html');
     const browser = await startBrowser({ viewport: { width: 320, height: 640 } });
@@ -204,11 +204,11 @@ describe('the page', () => {
       const text = await page.textContent('body');
       for (const part of ['Changes since the last run', 'Categories', 'P0:', 'P1:', 'Requirements', 'Methods'])
         expect(text).toContain(part);
-      // Evidence is cut on the screen by a scroll bar, and whole on paper.
+      // Printed evidence is complete. On the screen, long evidence has a scroll bar.
       const cut = `[...document.querySelectorAll('pre')].filter((each) => each.scrollHeight > each.clientHeight + 1).length`;
       expect(await page.evaluate(cut)).toBe(0);
       expect(browser.requests.filter((each) => !each.startsWith('file:'))).toEqual([]);
-      // A parser of XML accepts the JUnit files and the badge, also about several targets.
+      // An XML parser accepts the JUnit files and the badge, also for several targets.
       const report = JSON.parse(read('page.json')) as Report;
       for (const format of ['junit', 'badge'] as const)
         for (const reports of [[report], [report, { ...report, target: 'http://other.example/<&>' }]]) {

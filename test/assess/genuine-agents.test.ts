@@ -5,7 +5,7 @@ import { profileOf } from '../../src/assess/profiles.js';
 import { failedChecks, type Report } from '../../src/assess/report/model.js';
 import { COLUMNS, startAgent } from '../fixtures/a2a/agents.js';
 
-/** Violations that the SDKs and the programs around them really have, by requirement. */
+/** Violations that the SDKs and the programs that use them really have, by requirement. */
 const REASONS: Readonly<Record<string, string>> = {
   'A2A-S-4a': 'the card is served without Cache-Control and ETag',
   'A2A-S-10a': 'the SDK of 1.0 refuses the version 1.0.7',

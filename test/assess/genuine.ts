@@ -8,7 +8,7 @@ import { eventually } from '../support/eventually.js';
 import { listening } from '../support/listening.js';
 import { freePort } from '../support/services.js';
 
-/** Why each reported violation is one. */
+/** The reason for each reported violation. */
 export const REASONS: Readonly<Record<string, string>> = {
   'BASE-07': 'the SDK reads no batches from stdin, also in the one revision that requires them',
   'BASE-09': 'the SDK accepts batches over HTTP in every revision',
@@ -125,7 +125,7 @@ const examine = (target: Target): Promise<Report> =>
     pace: { interval: 0, answer: 10_000, total: 600_000 },
   });
 
-/** Starts a server, and runs an assessment as often as wanted. */
+/** Starts a server, and runs any number of assessments. */
 export async function assessGenuine({ command, address }: Genuine, times = 1): Promise<Report[]> {
   const [program = '', ...args] = command;
   const reports: Report[] = [];

@@ -1,4 +1,4 @@
-/** Agents that hang, flood, lie about lengths and redirect: the assessment ends in time with a report. */
+/** Agents that hang, flood, send wrong lengths and redirect: the assessment ends in time with a report. */
 import type { ServerResponse } from 'node:http';
 import { type AddressInfo, createServer } from 'node:net';
 import { gzipSync } from 'node:zlib';
@@ -65,7 +65,7 @@ const HOSTILE: Readonly<Record<string, (response: ServerResponse, url: string) =
     response.on('drain', more);
     more();
   },
-  'lies about its length': (response) => {
+  'sends a wrong length': (response) => {
     response.writeHead(200, { 'content-type': 'application/json', 'content-length': '1000000' }).write('{"a":');
     response.destroy();
   },

@@ -1,4 +1,4 @@
-/** Servers that hang, flood and lie: the assessment ends by its own limits, and there is a report. */
+/** Servers that hang, flood and send wrong data: the assessment ends by its own limits, with a report. */
 import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
 import { createServer, type IncomingMessage, type RequestListener, type ServerResponse } from 'node:http';
 import { type AddressInfo, createServer as createTcpServer, type Socket } from 'node:net';
@@ -36,7 +36,7 @@ async function against(handle: RequestListener, more: Partial<AssessOptions> = {
   }
 }
 
-/** Each format can be written, whatever the server sent, and nothing in them obeys the server. */
+/** Every report format is written, has a bounded size, and contains no control characters, whatever the server sent. */
 function expectReadable(report: Report): void {
   for (const format of FORMATS) {
     const text = render(report, format);
@@ -69,7 +69,7 @@ function correctUntil(change: (method: string, response: ServerResponse, body: s
   };
 }
 
-/** Writes until the client leaves. */
+/** Writes until the client disconnects. */
 function pour(response: ServerResponse, chunk: string): void {
   const more = (): void => {
     while (!response.destroyed && response.write(chunk));
@@ -278,7 +278,7 @@ describe('a hostile program', () => {
     rmSync(folder, { recursive: true });
   });
 
-  it('that does not exist is told apart', async () => {
+  it('that does not exist gets an error of its own', async () => {
     const command = { command: '/no/such/program', args: [] };
     await expect(examine({ target: { kind: 'command', command } })).rejects.toThrow('cannot start "/no/such/program"');
   });

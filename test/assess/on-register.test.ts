@@ -47,7 +47,7 @@ async function goodAgent(): Promise<string> {
   return agent.url;
 }
 
-it('refuses a server with a low score with an error that names score and gaps, and stores nothing', async () => {
+it('refuses a server with a low score, with an error that names the score and the gaps, and stores nothing', async () => {
   const { registry } = await start({ onRegister: 'refuse', below: 80, time: '10s' });
   const url = await poorServer();
   const refused = registry.create('server', 'poor', { by: OPERATOR, settings: { url } });

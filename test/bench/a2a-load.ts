@@ -1,8 +1,8 @@
 /**
- * The load generator of the A2A bench: keep-alive connections on bare sockets, each with one call under way, every byte
- * of every answer compared; or one stream whose events say when they were sent.
+ * The load generator of the A2A bench. It keeps connections open on bare sockets, each with one call under way, and
+ * compares every byte of every answer. Or it reads one stream whose events contain their send times.
  *
- * Over IPC: a Job comes in, 'ready' goes out when all connections are set up, 'go' comes in, figures go out.
+ * Messages over IPC: a Job comes in; 'ready' goes out when all connections are set up; 'go' comes in; figures go out.
  */
 
 import { connect, type Socket } from 'node:net';

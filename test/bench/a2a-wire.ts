@@ -100,7 +100,7 @@ export type Job =
       readonly kind: Kind;
       readonly connections: number;
       readonly milliseconds: number;
-      /** The job ends early after this many calls. */
+      /** The job ends early when it has made this number of calls. */
       readonly calls?: number;
     }
   | { readonly what: 'stream'; readonly url: string; readonly pace: number };

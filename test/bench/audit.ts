@@ -15,7 +15,7 @@ const { rounds, milliseconds, warm } = values.quick
   : { rounds: 9, milliseconds: 1_000, warm: 20_000 };
 const CONNECTIONS = 32;
 
-/** What is measured, and the settings of `audit`. */
+/** The names of the measured modes, and the settings of `audit` for each. */
 const SETTINGS = {
   off: { calls: 'none' },
   open: { calls: 'all', onFailure: 'open' },

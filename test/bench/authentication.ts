@@ -1,7 +1,7 @@
 /**
  * The cost of authentication: the same small call at a gateway without `auth`, and at one that knows tokens, API keys
- * and access tokens of an issuer, in alternated rounds. The audit trail of calls, which `auth` switches on, has a row of
- * its own: its database thread shares the one core of the process under test.
+ * and access tokens of an issuer, in alternated rounds. The audit trail of calls, which `auth` switches on, has a row
+ * of its own: its database thread shares the one core of the process under test.
  */
 import { execFile } from 'node:child_process';
 import { promisify } from 'node:util';

@@ -12,7 +12,7 @@ const JSON_VALUE = JSON.stringify({
   capabilities: {},
   clientInfo: { name: 'bench', version: '1' },
 });
-/** Rows inserted by one statement, few enough for its timeout. */
+/** The number of rows that one statement inserts; more would exceed its timeout. */
 const PART = 10_000;
 
 async function fill({ db }: State, count: number): Promise<void> {
@@ -28,7 +28,7 @@ async function fill({ db }: State, count: number): Promise<void> {
     );
 }
 
-/** Uses a session and writes a task, as a call does; returns the time of each call. */
+/** Uses a session and writes a task, as a call does. Returns the duration of each call. */
 async function calls(state: State, until: () => boolean): Promise<number[]> {
   const id = newId();
   await state.sessions.create({ id, principal: 'p', value: {}, expiresAt: Date.now() + HOUR });

@@ -7,7 +7,8 @@
  *
  * The process under test has one core; the load generator and the server share the other. CPU per call is that of the
  * process under test (of the server itself in the row "direct"). Added latency is the difference to "direct" within one
- * round, at one connection. `--auth` measures only the cost of authentication (`authentication.ts`). `--beside` measures the (built) gateway of another checkout in the same rounds.
+ * round, at one connection. `--auth` measures only the cost of authentication (`authentication.ts`). `--beside`
+ * measures the (built) gateway of another checkout in the same rounds.
  */
 import { availableParallelism, loadavg } from 'node:os';
 import { join, resolve } from 'node:path';
@@ -53,7 +54,7 @@ const DIRECT = 'direct';
 const LIBRARY = 'library';
 const GATEWAY = 'gateway';
 
-/** The era of the client, and of the server. */
+/** The era of the client and the era of the server. */
 const PATHS: readonly { readonly name: string; readonly client: Era; readonly server: Era }[] = [
   { name: 'modern → modern', client: 'modern', server: 'modern' },
   { name: 'legacy → legacy', client: 'legacy', server: 'legacy' },
@@ -235,7 +236,7 @@ function cellsOf(
   return cells;
 }
 
-/** The least share of the rate of open calls that authenticated calls reach. */
+/** The share of the rate without authentication that calls with authentication must reach. */
 const LEAST_SHARE = 0.85;
 
 async function authentication(generator: Generator): Promise<void> {
@@ -248,14 +249,14 @@ async function authentication(generator: Generator): Promise<void> {
     const share = median(figures.map((each, round) => rateOf(each) / rateOf(open[round]!)));
     const cpuOf = (each: Measured): number => each.cpu ?? Number.NaN;
     const cpu = median(figures.map(cpuOf));
-    // On a machine that others use too, CPU per call is the figure that can be compared.
+    // If other programs use the machine too, only CPU per call can be compared.
     const cpuShare = median(figures.map((each, round) => cpuOf(open[round]!) / cpuOf(each)));
     console.log(
       `${name.padEnd(28)} ${fixed(rate, 0).padStart(8)} calls/s ${fixed(share, 2)} ${fixed(cpu, 1).padStart(9)} CPU µs ${fixed(cpuShare, 2)}`,
     );
     if (figures !== open && name !== AUDITED)
       verdict(
-        `calls with ${name}: at least ${LEAST_SHARE * 100} % of the rate of open ones`,
+        `calls with ${name}: at least ${LEAST_SHARE * 100} % of the rate without authentication`,
         `${fixed(share * 100, 0)} % (${fixed(cpuShare * 100, 0)} % by CPU per call)`,
         share >= LEAST_SHARE,
       );
@@ -276,7 +277,7 @@ async function main(): Promise<void> {
     if (rss !== undefined) peak.set(name, Math.max(peak.get(name) ?? 0, rss));
   };
   const rows: Record<string, Record<string, Cell>> = {};
-  // Before large results grow the heap.
+  // Measured before large results grow the heap.
   if (values.only === undefined) await memory(generator, all.find(({ name }) => name === GATEWAY)!);
   console.log(
     `node ${process.version}; ${canPin ? 'one core for the process under test, the other for the rest' : 'not pinned'}; ${

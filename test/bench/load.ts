@@ -128,7 +128,7 @@ class Connection {
     const text = httpText(url, 'POST', callText(job.era, job.tool, job.size, id), headers);
     this.request = Buffer.from(text);
     this.requestPlaces = occurrences(this.request, id);
-    // Also if the model is known, so that each session is set up before the measurement.
+    // Called also if the model answer is known, so that each session is set up before the measurement.
     const { status, body } = await this.exchange(text);
     const said = JSON.parse(body.toString()) as { id: number; result?: { content?: { text?: string }[] } };
     const right = textOf(markOf(id), fillerOf(job.size));

@@ -1,4 +1,4 @@
-/** Microseconds for each decision of a policy with 50 rules: `npm run bench:policy`. */
+/** Microseconds per decision of a policy with 50 rules: `npm run bench:policy`. */
 import { principalOf } from '../../src/core/caller.js';
 import { type Effect, Policy } from '../../src/identity/policy/policy.js';
 import { rulesOf, type WrittenRule } from '../../src/identity/policy/policy-rule.js';

@@ -1,4 +1,7 @@
-/** Servers registered over the management API of one of two replicas: rate, lists, health, memory, and the other replica. */
+/**
+ * Servers registered over the management API of one of two replicas: rate, lists, health, memory, and the other
+ * replica.
+ */
 import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';

@@ -1,6 +1,6 @@
 /**
- * How much of the gap between round robin and an oracle each policy closes, when replicas differ and change. The oracle
- * knows every replica's behaviour at every moment.
+ * Measures how much of the gap between round robin and an oracle each policy closes when replicas differ and change.
+ * The oracle knows every replica's behaviour at every moment.
  *
  *   npm run bench:regret [-- --seeds 30] [--first 1000]
  */
@@ -19,7 +19,7 @@ const shown: readonly PolicyName[] = ['least request', 'P2C peak-EWMA', 'learned
 
 const meanOf = (all: readonly number[]): number => all.reduce((sum, value) => sum + value, 0) / all.length;
 
-/** Half of the 95 % interval of a mean. */
+/** Half of the width of the 95 % interval of a mean. */
 function halfWidth(all: readonly number[]): number {
   const mean = meanOf(all);
   const variance = all.reduce((sum, value) => sum + (value - mean) ** 2, 0) / Math.max(1, all.length - 1);
@@ -47,7 +47,7 @@ function decisionTime(replicas: number): number {
     }
   };
   run(20_000);
-  // The time of the processor: other programs of a busy machine do not count.
+  // Processor time, so that other programs of a busy machine do not count.
   const began = process.cpuUsage();
   run(50_000);
   const { user, system } = process.cpuUsage(began);

@@ -2,16 +2,18 @@
  * How well search finds tools and servers, on four public sets with labels. The data are not part of this repository:
  * docs/routing.md says where they come from.
  *
- *   npm run bench:routing [-- FOLDER] [--sets NAME,…] [--tune] [--vectors URL --model NAME --weight PERCENT]
+ *   npm run bench:routing [-- FOLDER] [--sets NAME,…] [--tune] [--local-model | --vectors URL --model NAME]
+ *                         [--weight PERCENT]
  *
  * `--tune` shows the train and dev splits, the only ones that constants may be tuned on. `--vectors` names an
- * OpenAI-compatible endpoint and adds rows with its vectors. `--sets` measures some of the sets only, and no index of
- * 10,000 tools. What runs is said on stderr.
+ * OpenAI-compatible endpoint and adds rows with its vectors. `--local-model` installs a model from PyPI and serves it for
+ * this run. `--sets` measures some of the sets only, and no index of 10,000 tools. The program names each step on stderr.
  */
 import { existsSync } from 'node:fs';
 import { resolve } from 'node:path';
 import { parseArgs } from 'node:util';
 import { measureLearned } from './routing/learning.js';
+import { LOCAL_MODEL, startLocalModel } from './routing/local-model.js';
 import { PlainBm25 } from './routing/plain-bm25.js';
 import { byVectors, byWords, indexOf, measure, type Row, tokensSaved } from './routing/search-quality.js';
 import { loadSet, type Query, SETS } from './routing/sets.js';
@@ -25,7 +27,8 @@ const { values, positionals } = parseArgs({
     tune: { type: 'boolean', default: false },
     vectors: { type: 'string' },
     model: { type: 'string', default: 'default' },
-    weight: { type: 'string', default: '30' },
+    'local-model': { type: 'boolean', default: false },
+    weight: { type: 'string', default: '40' },
   },
 });
 const folder = resolve(positionals[0] ?? resolve(import.meta.dirname, '../../../shared/data/routing'));
@@ -40,10 +43,10 @@ if (unknown.length > 0) {
   console.error(`no set has the name ${unknown.join(', ')}; the sets are ${SETS.join(', ')}`);
   process.exit(2);
 }
+const local = values['local-model'] ? await startLocalModel() : undefined;
+const url = local?.url ?? values.vectors;
 const endpoint =
-  values.vectors === undefined
-    ? undefined
-    : { url: values.vectors, model: values.model, weight: Number(values.weight) };
+  url === undefined ? undefined : { url, model: local ? LOCAL_MODEL : values.model, weight: Number(values.weight) };
 
 const isChosen = ({ split }: Query): boolean => split.startsWith('test') !== values.tune;
 const serversOf = ({ relevant_servers }: Query): readonly (readonly string[])[] => relevant_servers!;
@@ -51,7 +54,7 @@ const sets = new Map(chosen.map((name) => [name, loadSet(folder, name)]));
 const saved: string[] = [];
 const learned: string[] = [];
 
-/** Each row at once: a run with vectors takes many minutes on a slow machine. */
+/** Prints each row as soon as it is measured, because a run with vectors takes many minutes on a slow machine. */
 function show({ label, queries, metrics, p50, p99 }: Row): void {
   const numbers = [metrics.r1, metrics.r5, metrics.ndcg10].map((value) => value.toFixed(1).padStart(6));
   console.log(
@@ -75,7 +78,7 @@ for (const name of chosen) {
     [20, 3],
     [20, 1],
   ] as const) {
-    // Nothing of the measured split is seen: dev is measured with train, test with train and dev.
+    // The search learns only from splits that are not measured: for dev from train, for test from train and dev.
     const seen = set.queries.filter(({ split }) => split === 'train' || (!values.tune && split === 'dev'));
     const measured = values.tune ? queries.filter(({ split }) => split === 'dev') : queries;
     if (seen.length === 0) continue;
@@ -93,7 +96,7 @@ for (const name of chosen) {
     show(await measure('bfcl, same name', queries, byWords(index), sameName));
   }
   const vectors = endpoint && (await SetVectors.of(set, endpoint));
-  const withVectors = (label: string): string => `${label}, ${values.model} ${values.weight} %`;
+  const withVectors = (label: string): string => `${label}, ${endpoint?.model} ${endpoint?.weight} %`;
   if (vectors) {
     // Texts of the train split would take too long to embed.
     const measured = values.tune ? queries.filter(({ split }) => split === 'dev') : queries;
@@ -133,6 +136,7 @@ for (const name of chosen) {
   }
   await vectors?.close();
 }
+local?.close();
 
 console.log(`\nweights chosen by replay: ${learned.join('; ')}`);
 console.log(`tokens saved: ${saved.join(', ')}`);

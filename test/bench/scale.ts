@@ -1,6 +1,7 @@
 /**
- * What many replicas cost the engines they share, at rest and per call: statements of PostgreSQL, commands of Redis and
- * wake-ups that reach a replica. Whole gateways run in this process, each with connections of its own.
+ * Measures the load of many replicas on the engines they share, at rest and per call: statements of PostgreSQL,
+ * commands of Redis and wake-ups that reach a replica. Whole gateways run in this process, each with its own
+ * connections.
  *
  *   npm run bench:scale [-- --replicas 1,10,100] [--seconds 5] [--calls 200] [--only postgres|redis]
  */
@@ -33,7 +34,7 @@ const SECONDS = Number(values.seconds);
 const CALLS = Number(values.calls);
 /** Replicas that start at the same time. */
 const STARTS = 10;
-/** Longer than any interval at which a replica looks for something, so that nothing of the start is measured. */
+/** Longer than every polling interval of a replica, so that no work of the start is measured. */
 const SETTLE = 6_000;
 
 const sleep = (ms: number): Promise<void> => new Promise((resolve) => setTimeout(resolve, ms));
@@ -63,7 +64,10 @@ interface Engines {
   readonly db: string;
 }
 
-/** Reads the counters of the engines. What it costs to read them is part of them: the same for any number of replicas. */
+/**
+ * Reads the counters of the engines. They include the cost of reading them, which is the same for any number of
+ * replicas.
+ */
 async function openCounters({ redis, db }: Engines): Promise<{ read(): Promise<Counts>; close(): Promise<void> }> {
   const client = new pg.Client({ connectionString: db });
   await client.connect();
@@ -130,7 +134,7 @@ type Work = (replicas: readonly RunningGateway[], i: number) => Promise<void>;
 
 const at = (replicas: readonly RunningGateway[], i: number): string => replicas[i % replicas.length]!.url;
 
-/** What a client does in one call, on replicas in turn. */
+/** The requests of a client for one call, on the replicas in turn. */
 function kindsOfCalls(sessions: readonly Record<string, string>[]): [name: string, work: Work][] {
   return [
     ['modern call, HTTP server', (replicas, i) => modernCall(at(replicas, i), 'counted__quick')],
@@ -190,7 +194,7 @@ async function benchSize(engine: string, engines: Engines, count: number): Promi
     const called = replicas.slice(0, 10);
     const sessions = await Promise.all(called.map(({ url }) => legacySession(url)));
     for (const [name, work] of kindsOfCalls(sessions)) {
-      // Once at each replica: what only the first call needs is not measured.
+      // One call at each replica first, because the work of only the first call is not measured.
       for (let i = 0; i < called.length; i++) await work(called, i);
       const first = await counters.read();
       const start = performance.now();

@@ -121,7 +121,10 @@ async function benchEngine(name: string, state: State): Promise<void> {
   print(`${name}: row by id`, 20, await measure(20, () => state.tasks.get(row!.id)), fsyncRate());
 }
 
-/** Idle legacy sessions, a row and a listener each, in an otherwise empty process. Runs the compiled sources. */
+/**
+ * Measures idle legacy sessions, each with a row and a listener, in an otherwise empty process. Runs the compiled
+ * sources.
+ */
 function benchSessions(count: number): void {
   const program = `
     const { setTimeout: sleep } = await import('node:timers/promises');

@@ -1,6 +1,6 @@
 /**
- * The cost of telemetry: the same calls without metrics and log, with both, and with traces of which 5 % are exported to
- * a collector, in alternated rounds of one run. The ratios count; the rates depend on the machine.
+ * The cost of telemetry: the same calls without metrics and log, with both, and with traces of which 5 % are exported
+ * to a collector, in alternated rounds of one run. The ratios count; the rates depend on the machine.
  *
  *   npm run bench:telemetry [-- --quick] [--before <folder of another built version, compared in the same rounds>]
  */
@@ -20,13 +20,13 @@ const { rounds, milliseconds, warm } = values.quick
 const CONNECTIONS = 32;
 
 const METRICS_AND_LOG = { metrics: { enabled: true }, log: { level: 'info', format: 'json' } };
-/** What is measured, and the settings. */
+/** The names of the measured modes, and the settings for each. */
 const SETTINGS = {
   off: { metrics: { enabled: false }, log: { level: 'warn', format: 'json' } },
   on: METRICS_AND_LOG,
   traces: { ...METRICS_AND_LOG, tracing: { samplePercent: 5 } },
 } as const;
-/** The part of the rate without telemetry that must remain. */
+/** The part of the rate without telemetry that each mode must reach. */
 const LEAST = { off: 1, on: 0.85, traces: 0.8 } as const;
 type Mode = keyof typeof SETTINGS;
 
@@ -46,7 +46,7 @@ const MEASUREMENTS = [
 
 const median = (numbers: readonly number[]): number => [...numbers].sort((a, b) => a - b)[numbers.length >> 1]!;
 
-// This process reads the log and collects the spans, which must not cost the core of the gateways any time.
+// This process reads the log and collects the spans, and must not use time on the core of the gateways.
 if (canPin) spawnSync('taskset', ['-a', '-c', '-p', String(HELPING), String(process.pid)]);
 
 const upstream = await startUpstream(HELPING, 'modern');
@@ -95,7 +95,7 @@ try {
       median(each.map(({ p99 }) => p99))
         .toFixed(1)
         .padStart(8),
-      // The rate that a processor of its own would allow.
+      // The rate if the gateway alone used the processor: the ratio of CPU per call.
       median(each.map((figures, round) => cpu(off[round]!) / cpu(figures)))
         .toFixed(2)
         .padStart(8),

@@ -1,5 +1,6 @@
 /**
- * The server of the bench. It answers from prepared bytes on bare sockets, so that the process in front of it is the limit.
+ * The server of the bench. It answers from prepared bytes on bare sockets, so that the process in front of it is the
+ * limit.
  *
  *   upstream.ts modern|legacy
  */

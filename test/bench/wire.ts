@@ -69,7 +69,7 @@ export interface Job {
   readonly tool: string;
   readonly size: number;
   readonly connections: number;
-  /** Sent as `Authorization: Bearer`. */
+  /** The token, sent as `Authorization: Bearer`. */
   readonly token?: string;
   /** The duration, or the number of calls. */
   readonly milliseconds?: number;

@@ -1,4 +1,7 @@
-/** A server may show tools only to clients with some capability: each caller sees and calls the tools for its set. */
+/**
+ * Servers may show tools only to clients with certain capabilities. Each caller sees and calls the tools for its
+ * capabilities.
+ */
 import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest';
 import { eventually } from '../era-bridge/support/wire.js';
 import { connectClient, type EraClient, type Json, type Revision } from '../eras/peers.js';
@@ -70,7 +73,7 @@ describe.each(CLIENTS)('a client of %s', (revision) => {
     },
   );
 
-  test.each([...KINDS])('calls them at a %s server over %s', async (era, transport) => {
+  test.each([...KINDS])('calls these tools at a %s server over %s', async (era, transport) => {
     const name = `${era}-${transport}`;
     const client = await connect(revision, '/mcp', ALL);
     for (const [tool, method] of [

@@ -7,7 +7,7 @@ export interface CountedOptions {
   readonly tools?: readonly string[];
   /** Whether it declares `listChanged` and keeps a stream open for notifications. */
   readonly announces?: boolean;
-  /** The lifetime of modern lists; default: 0. */
+  /** The lifetime that the server gives for modern lists; default: 0. */
   readonly ttlMs?: number;
   readonly pageSize?: number;
 }

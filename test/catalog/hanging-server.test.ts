@@ -1,5 +1,6 @@
 /**
- * A hanging server delays no caller: lists wait for it once and report it as missing, and clients are notified later.
+ * A hanging server delays no caller. Lists wait once for it and report it as missing, and clients are notified when it
+ * answers.
  */
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
 import { ModernClient } from '../era-bridge/support/clients.js';
@@ -9,7 +10,7 @@ import { type RunningGateway, startGateway } from '../support/gateway.js';
 import { CountedServer } from './counted-server.js';
 import { missingIn, namesIn } from './support.js';
 
-/** Limit on the wait for a server that has not answered, in milliseconds. */
+/** The maximum time that callers wait for a server that has not answered, in milliseconds. */
 const PATIENCE = 1_000;
 const ROUNDS = 5;
 
@@ -63,7 +64,7 @@ describe.each<Revision>(['2025-11-25', '2026-07-28'])('a client of %s', (revisio
       const first = client.received.find(({ result }) => result?.['capabilities']);
       expect(missingIn(first?.result)).toEqual(['mute']);
     }
-    // If each client waited at its handshake and at its list, this would take longer.
+    // The clients would take longer if each of them waited at its handshake and at its list.
     expect(performance.now() - began).toBeLessThan(2 * ROUNDS * PATIENCE);
   });
 

@@ -1,4 +1,7 @@
-/** S4-16, S4-17: tools without description are reported, strict mode does not offer them, and wrong arguments are refused. */
+/**
+ * S4-16, S4-17: tools without description are reported, strict mode does not offer them, and wrong arguments are
+ * refused.
+ */
 import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';

@@ -10,7 +10,7 @@ const COUNT = 20;
 const CLIENTS: readonly Revision[] = ['2025-11-25', '2026-07-28'];
 const KINDS: readonly [string, CountedOptions][] = [
   ['legacy servers that announce changes', { era: 'legacy', announces: true }],
-  ['legacy servers that do not', { era: 'legacy' }],
+  ['legacy servers that announce no changes', { era: 'legacy' }],
   ['modern servers that announce changes', { era: 'modern', announces: true }],
   ['modern servers that give a lifetime', { era: 'modern', ttlMs: 600_000 }],
 ];

@@ -62,12 +62,12 @@ describe.each<Revision>(['2025-11-25', '2026-07-28'])('a client of %s', (revisio
     expect(textIn(await all.call('my_files.open'))).toBe('read');
     expect(textIn(await all.call('open'))).toBe('read');
     expect(textIn(await alone.call('open'))).toBe('read');
-    // A new name wins over an original name.
+    // If a new name equals the original name of another tool, the new name counts.
     expect(textIn(await alone.call('format'))).toBe('write');
     expect(textIn(await all.call('other__read'))).toBe('read');
   });
 
-  test('is asked for approval with the new name, for every name that it calls', async () => {
+  test('is asked for approval under the new name, whichever name it calls', async () => {
     const all = await connect(revision, '/mcp');
     const alone = await connect(revision, '/mcp/my_files');
     for (const [client, name] of [
@@ -92,7 +92,7 @@ describe.each<Revision>(['2025-11-25', '2026-07-28'])('a client of %s', (revisio
   });
 });
 
-test('rules without effect are logged once, with the key and the existing tools', async () => {
+test('rules without effect are logged once, with their key and the names of the existing tools', async () => {
   const said = await eventually(
     () =>
       gateway

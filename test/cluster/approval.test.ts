@@ -55,7 +55,7 @@ describe.each(CLUSTERS)('two replicas over %s', (engine) => {
     expect(runs()).toBe(1);
   });
 
-  test('of many concurrent uses at both replicas one runs', async () => {
+  test('of many concurrent uses of one approval, at both replicas, only one runs the call', async () => {
     const use = await approved(a.mcp, ALICE);
     const answers = await Promise.all(Array.from({ length: 20 }, (_, i) => use(i % 2 ? a.mcp : b.mcp)));
     const [ran, refused] = [answers.filter(({ error }) => !error), answers.filter(({ error }) => error)];

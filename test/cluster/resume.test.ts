@@ -11,7 +11,7 @@ import { CountedServer } from './support/upstream.js';
 const INFO = { name: 'genuine', version: '1' };
 const requestInit = { headers: { authorization: `Bearer ${ALICE}` } };
 
-/** The common interface of both official SDK lines that this test uses. */
+/** The part of the interface that both official SDK lines have in common and this test uses. */
 interface GenuineClient {
   callTool(params: { name: string; arguments: Record<string, unknown> }): Promise<unknown>;
   close(): Promise<void>;

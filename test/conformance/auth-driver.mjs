@@ -1,6 +1,6 @@
 /**
- * Plays a client and its user in the suite's `auth/*` scenarios: the client calls a tool through the gateway, the user
- * signs in at the suite's authorization server in a browser, by the link that the gateway gives the client.
+ * Plays a client and its user in the suite's `auth/*` scenarios. The client calls a tool through the gateway, and the
+ * user signs in at the suite's authorization server in a browser, by the link that the gateway gives the client.
  */
 import { Client, StreamableHTTPClientTransport } from '@modelcontextprotocol/client';
 import { LoginBrowser } from '../support/login-browser.mjs';

@@ -1,8 +1,8 @@
 /**
  * The official suite's `auth/*` scenarios, with the gateway as the OAuth client of the suite's server: every required
  * scenario of both revisions, those for servers of 2025-03-26, and the extension for client credentials. Excluded: the
- * extensions of the suite that no revision requires (DPoP, workload identity, identity assertions). A few scenarios run
- * in `npm test`; `npm run test:conformance` runs all.
+ * extensions of the suite that no revision requires (DPoP, workload identity, identity assertions). `npm test` runs a
+ * few scenarios; `npm run test:conformance` runs all.
  */
 import { beforeAll, describe, expect, it } from 'vitest';
 import { describeFailures, isWhole, locateSuite, runClientScenario, type SpecVersion } from './run.js';
@@ -52,7 +52,10 @@ const all: readonly { scenario: string; specVersion?: SpecVersion }[] = [
   ...[...BOTH, ...NEWER].map((name) => ({ scenario: `auth/${name}`, specVersion: '2026-07-28' as const })),
 ];
 
-/** The scenarios of `npm test`: one sign-in per revision, a step-up, the confusion of two issuers, a signed client. */
+/**
+ * The scenarios of `npm test`: one sign-in per revision, a request for more scopes, the confusion of two issuers, a
+ * signed client.
+ */
 const FEW = new Set([
   'auth/client-credentials-jwt',
   '2025-11-25 auth/metadata-default',

@@ -24,7 +24,7 @@ async function connect({ url, specVersion, throughGateway }, capabilities = {}) 
     { name: 'conformance-driver', version: '1.0.0' },
     specVersion === MODERN
       ? { capabilities, versionNegotiation: { mode: 'auto' } }
-      : // The suite's own servers answer an older revision at times; the gateway must answer what it was asked for.
+      : // The suite's servers sometimes answer with an older revision. The gateway must answer with the requested one.
         { capabilities, supportedProtocolVersions: throughGateway ? [specVersion] : [specVersion, '2025-03-26'] },
   );
   await client.connect(new StreamableHTTPClientTransport(new URL(url)));
@@ -47,7 +47,7 @@ async function callListedTool(client, name, args = {}) {
 }
 
 /**
- * Something to put in every required argument of a tool.
+ * A value for every required argument of a tool.
  * @param {import('@modelcontextprotocol/client').Tool} tool
  */
 function someArguments({ inputSchema }) {
@@ -98,7 +98,8 @@ const SCENARIOS = {
     await callListedTool(client, 'test_mrtr_echo_state');
     await callListedTool(client, 'test_mrtr_no_state');
     await callListedTool(client, 'test_mrtr_unrelated');
-    // The answer lacks its `resultType`. It must be taken for complete, so not be asked for again; the SDK rejects it.
+    // The answer has no `resultType`. A client must treat it as complete and not repeat the request. The SDK rejects
+    // it.
     await callListedTool(client, 'test_mrtr_no_result_type').catch(() => {});
     return client;
   },
@@ -118,8 +119,8 @@ const SCENARIOS = {
   },
 
   'http-invalid-tool-headers': async (run) => {
-    // A modern SDK client drops the invalid tools by itself. A legacy one knows nothing of the headers, so behind the
-    // gateway it shows whether the gateway dropped them.
+    // A modern SDK client drops the invalid tools itself. A legacy SDK client does not know the headers, so its list
+    // shows whether the gateway has dropped the tools.
     const client = await connect(run.throughGateway ? { ...run, specVersion: '2025-11-25' } : run);
     for (const tool of (await client.listTools()).tools) {
       await client.callTool({ name: tool.name, arguments: someArguments(tool) });
@@ -162,7 +163,7 @@ async function connectWithElicitation(run, elicitation, content) {
  */
 export async function drive(scenario, run) {
   const play = SCENARIOS[scenario];
-  if (!play) throw new Error(`No part written for scenario ${scenario}`);
+  if (!play) throw new Error(`The driver has no steps for scenario ${scenario}`);
   const client = await play(run);
   await client.close();
 }

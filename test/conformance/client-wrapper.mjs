@@ -17,7 +17,7 @@ import { authSettings, driveAuth } from './auth-driver.mjs';
 import { drive } from './client-driver.mjs';
 
 const GATEWAY = fileURLToPath(new URL('../../bin/parley.js', import.meta.url));
-/** Only ends the wait for a gateway that hangs: on a busy machine a start takes longer than 15 s. */
+/** Ends the wait for a gateway that hangs. Long, because on a busy machine a start takes more than 15 s. */
 const START_TIMEOUT_MS = 120_000;
 
 const suiteUrl = process.argv.at(-1) ?? '';
@@ -27,7 +27,7 @@ const context = JSON.parse(process.env['MCP_CONFORMANCE_CONTEXT'] ?? '{}');
 const throughGateway = process.env['PARLEY_CONFORMANCE_DIRECT'] !== '1';
 const gateway = throughGateway ? await startGateway(suiteUrl) : { url: suiteUrl, stop: async () => {}, log: () => '' };
 
-// The suite has given up, or is gone: nothing of ours may stay behind.
+// The suite has given up or has ended: stop everything that this process started.
 const giveUp = () => void gateway.stop().finally(() => process.exit(1));
 process.on('SIGTERM', giveUp);
 process.stdin.on('end', giveUp).resume();
@@ -37,7 +37,7 @@ let exitCode = 0;
 try {
   const run = {
     url: gateway.url,
-    // The client in front of the gateway must be able to show the link of a sign-in, whatever the server speaks.
+    // The client must be able to show the link of a sign-in, so it has 2025-11-25 even if the server is older.
     specVersion: isAuth && given < '2025-11-25' ? '2025-11-25' : given,
     throughGateway,
     context,
@@ -62,7 +62,7 @@ async function startGateway(upstream) {
       listen,
       data: join(directory, 'data'),
       servers: { suite: { url: upstream, ...(isAuth && { auth: await authSettings(scenario, context, upstream) }) } },
-      // The suite's authorization server is on this machine too.
+      // Private addresses are allowed, because the suite's authorization server is on this machine too.
       ...(isAuth && { egress: { allowPrivate: true } }),
     }),
   );

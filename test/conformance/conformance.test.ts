@@ -1,6 +1,6 @@
 /**
- * The official suite's server scenarios through the gateway, in front of legacy, modern and dual servers. `npm test` runs
- * two revisions before the dual server; `npm run test:conformance` runs all.
+ * The official suite's server scenarios through the gateway, in front of legacy, modern and dual servers. `npm test`
+ * runs two revisions before the dual server; `npm run test:conformance` runs all.
  */
 
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';

@@ -22,8 +22,8 @@ export interface ExpectedFailure {
 export const EXPECTED_FAILURES: readonly ExpectedFailure[] = [];
 
 /**
- * Where a run and the list disagree, one line each; nothing if they agree.
- * @param rows the list to hold the run against
+ * One line for each difference between a run and the list.
+ * @param rows the list of the scenarios that are known to fail
  */
 export function disagreements(
   target: Target,

@@ -88,7 +88,10 @@ export interface ClientScenarioOptions {
 }
 
 export interface ClientScenarioResult extends ScenarioResult {
-  /** The suite's own verdict: no failure, no warning, and the client ended in time without an error. */
+  /**
+   * The verdict of the suite: true if there was no failure and no warning, and the client ended in time without an
+   * error.
+   */
   ok: boolean;
   output: string;
 }
@@ -230,8 +233,8 @@ interface SuiteLocation {
 let located: Promise<SuiteLocation> | undefined;
 
 /**
- * Locates the suite and a Node version that can run it. Downloaded on first use: as a dependency of this package, the
- * suite would add its own copies of many packages to every clone.
+ * Locates the suite and a Node version that can run the suite. The suite is downloaded on first use, because as a
+ * dependency of this package it would add its own copies of many packages to every clone.
  */
 export function locateSuite(): Promise<SuiteLocation> {
   located ??= (async () => {

@@ -1,6 +1,6 @@
 /**
- * The interoperability score of the founding documents: six dimensions of running MCP and A2A in one program. A dimension
- * counts the features of its row that have tests, from 0 to 10; `npm test` runs these tests.
+ * The interoperability score of the founding documents: six dimensions of running MCP and A2A in one program. A
+ * dimension counts the features of its row that have tests, from 0 to 10; `npm test` runs these tests.
  */
 
 export const DIMENSIONS: Readonly<Record<string, readonly string[]>> = {

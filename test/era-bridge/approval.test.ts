@@ -1,4 +1,6 @@
-/** A person is asked before chosen tools run, whatever the client speaks; who cannot be asked is refused. */
+/**
+ * A person is asked before chosen tools run, in every revision of the client. A client that cannot be asked is refused.
+ */
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { accept, asked, FORM, LegacyClient, ModernClient, textOf } from './support/clients.js';
 import { Exchange, type Message } from './support/wire.js';
@@ -60,9 +62,9 @@ describe.each([
     ['declined', { action: 'decline' }],
     ['cancelled', { action: 'cancel' }],
     ['answered with no', accept({ approve: false })],
-    ['accepted without the answer to the question', { action: 'accept' }],
-    ['answered with something else than yes', accept({ approve: 'false' })],
-  ])('%s: refused with the reason', async (__, answer) => {
+    ['accepted, but without the answer to the question', { action: 'accept' }],
+    ['accepted with a text instead of true', accept({ approve: 'false' })],
+  ])('%s: the call is refused with the reason', async (__, answer) => {
     const world = worldOf();
     const client = new ModernClient(world.mcp, FORM);
     const { requestState } = (await client.call('files__wipe', args)).result;
@@ -73,7 +75,7 @@ describe.each([
     expect(textOf(ended)).toContain('not approved');
   });
 
-  test('no answer at all asks again', async () => {
+  test('a retry without an answer is asked again', async () => {
     const world = worldOf();
     const client = new ModernClient(world.mcp, FORM);
     const { requestState } = (await client.call('files__wipe', args)).result;
@@ -81,7 +83,7 @@ describe.each([
     expect(Object.keys(asked(repeated))).toEqual([KEY]);
   });
 
-  test('other arguments or another tool than were shown are refused', async () => {
+  test('arguments or a tool other than those shown to the person are refused', async () => {
     const world = worldOf();
     const client = new ModernClient(world.mcp, FORM);
     const { requestState } = (await client.call('files__wipe', args)).result;
@@ -94,8 +96,8 @@ describe.each([
 
   test.each([
     ['a number too long for a double', '{"n":9007199254740993}', '{"n":9007199254740992}'],
-    ['a member that stands twice', '{"path":"/tmp"}', '{"path":"/","path":"/tmp"}'],
-  ])('arguments that only look the same are refused: %s', async (__, shown, sent) => {
+    ['a member that occurs twice', '{"path":"/tmp"}', '{"path":"/","path":"/tmp"}'],
+  ])('arguments that only look the same after parsing are refused: %s', async (__, shown, sent) => {
     const world = worldOf();
     const { requestState } = (await raw(world, shown)).result;
     const swapped = await notRun(world, () => raw(world, sent, { requestState, inputResponses: yes }));
@@ -145,7 +147,7 @@ describe.each([
     expect(textOf(refused)).toMatch(/approval.*does not declare elicitation/);
   });
 
-  test('every way to the tool is guarded: its server alone, the dotted name, a task', async () => {
+  test('every way to call the tool needs approval: at the endpoint of its server, by the dotted name, as a task', async () => {
     const world = worldOf();
     const alone = new ModernClient(world.at('files'), FORM);
     expect(Object.keys(asked(await notRun(world, () => alone.call('wipe', args))))).toEqual([KEY]);
@@ -158,18 +160,18 @@ describe.each([
     await tasked.end();
   });
 
-  test('other tools run unasked', async () => {
+  test('other tools run without a question', async () => {
     const client = new ModernClient(worldOf().mcp, {});
     expect(textOf(await client.call('files__echo', { text: 'hello' }))).toBe('hello');
   });
 });
 
-test('by name: the same tool of another server is not meant', async () => {
+test('by name: the tool of the same name at another server needs no approval', async () => {
   const client = new ModernClient(byName.mcp, {});
   expect(textOf(await client.call('other__wipe', {}))).toBe('wiped {}');
 });
 
-test('by name as the gateway lists it, with another separator: its server alone is guarded too', async () => {
+test('by the name that the gateway lists with another separator: the endpoint of the server needs approval too', async () => {
   const all = new ModernClient(dotted.mcp, FORM);
   expect((await all.request('tools/list')).result.tools.map(({ name }: { name: string }) => name)).toContain(
     'files.wipe',
@@ -179,7 +181,7 @@ test('by name as the gateway lists it, with another separator: its server alone 
   expect(Object.keys(asked(await notRun(dotted, () => alone.call('wipe', {}))))).toEqual([KEY]);
 });
 
-test('an approved call may ask further, and goes on to its end', async () => {
+test('an approved call may ask further questions, and then runs to its end', async () => {
   const world = await startWorld({ http: { files: {} }, config: { policy: { approve: { tools: ['*ask'] } } } });
   const client = new ModernClient(world.mcp, FORM);
   const args = { key: 'approved' };
@@ -197,7 +199,7 @@ test('an approved call may ask further, and goes on to its end', async () => {
   await world.close();
 });
 
-/** A call whose arguments are written out, byte for byte. */
+/** A call whose arguments are sent exactly as given, byte for byte. */
 async function raw(
   world: World,
   args: string,

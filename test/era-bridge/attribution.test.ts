@@ -1,4 +1,7 @@
-/** Servers that carry no correlation: what one call causes reaches its caller and nobody else (mcp.md 4.1, BR-17). */
+/**
+ * Servers whose messages do not name a call: messages caused by one call reach the caller of this call only (mcp.md
+ * 4.1, BR-17).
+ */
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { accept, answerOf, answersTo, asked, FORM, LegacyClient, ModernClient, textOf } from './support/clients.js';
 import { type Exchange, eventually, type Message, sleep } from './support/wire.js';
@@ -19,14 +22,14 @@ afterAll(() => world?.close());
 
 const chatty = (key: string) => ({ meta: { progressToken: `token of ${key}`, [`${PREFIX}/logLevel`]: 'debug' } });
 
-/** Everything a reply said beside its answer. */
+/** The messages of a reply other than the response. */
 const words = (exchange: Exchange): string[] =>
   exchange.messages.filter(({ method }) => method !== undefined).map(({ params }) => JSON.stringify(params));
 
 describe.each(['pipe', 'older'])('%s', (server) => {
   const client = (name: string): ModernClient => new ModernClient(world.at(server), FORM, tokenOf(name));
 
-  test('questions, logs and progress of two callers at once never cross', async () => {
+  test('questions, logs and progress of two concurrent callers never reach the other caller', async () => {
     for (let turn = 0; turn < 5; turn++) {
       const both = await Promise.all(
         ['alice', 'bob'].map(async (name) => {
@@ -50,14 +53,14 @@ describe.each(['pipe', 'older'])('%s', (server) => {
         expect(Object.values(asked(parked)).map(({ params }) => params['message'])).toEqual([`${key} question`]);
         expect(textOf(ended)).toBe(`${key}: done`);
         expect(said.filter((line) => !line.includes(key))).toEqual([]);
-        // Logs and progress of a call that has its session to itself are its own, so they arrive (settled for both halves).
+        // The call has its session to itself, so its logs and progress arrive: six of each over both rounds.
         expect(said.filter((line) => line.includes(' log ')).length).toBe(6);
         expect(said.filter((line) => line.includes('"progress"')).length).toBe(6);
       }
     }
   });
 
-  test('two sessions of one caller, and of the handshake era, are kept apart too', async () => {
+  test('two legacy sessions of one caller are kept apart too', async () => {
     const clients = await Promise.all(
       ['a', 'b'].map(async (mark) => {
         const legacy = await LegacyClient.open(
@@ -84,7 +87,7 @@ describe.each(['pipe', 'older'])('%s', (server) => {
     }
   });
 
-  test('calls beyond the pool wait, and are served when a session is free', async () => {
+  test('calls beyond the pool wait, and run when a session is free', async () => {
     const size = server === 'pipe' ? POOL : 4;
     const names = Array.from({ length: size + 2 }, (_, n) => (n % 2 === 0 ? 'alice' : 'bob'));
     const calls = names.map((name, n) => ({ name, key: `${server}-pool-${n}` }));
@@ -123,7 +126,7 @@ describe.each(['pipe', 'older'])('%s', (server) => {
     }
   });
 
-  test('a call whose caller left while it waited never reaches the server, and costs no session', async () => {
+  test('a call whose caller left while it waited never reaches the server, and opens no session', async () => {
     const size = server === 'pipe' ? POOL : 4;
     const opened = (): number => world.entries().filter(({ kind }) => kind === 'initialize').length;
     const holding = await Promise.all(
@@ -153,7 +156,7 @@ describe.each(['pipe', 'older'])('%s', (server) => {
     expect(opened()).toBe(before);
   });
 
-  test('a cancelled call that goes on asks nobody else', async () => {
+  test('a question of a call that continues after its cancellation reaches no other caller', async () => {
     const key = `${server}-ghost`;
     const parked = await client('alice').call('stubborn', { key, wait: 600 });
     const resumed = client('alice').startCall(
@@ -173,7 +176,7 @@ describe.each(['pipe', 'older'])('%s', (server) => {
       () => world.entries(),
       (entries) => entries.some((entry) => entry.kind === 'cancelled' && entry.key === key),
     );
-    // Every session of the pool is taken by others while the cancelled handler still runs.
+    // Calls of another caller take every session of the pool while the cancelled handler still runs.
     const others = await Promise.all(
       Array.from({ length: server === 'pipe' ? POOL : 4 }, async (_, n) => {
         const other = `${server}-after-${n}`;
@@ -201,7 +204,7 @@ describe.each(['pipe', 'older'])('%s', (server) => {
   });
 });
 
-describe('a retry and what it wants to hear', () => {
+describe('the progress token and log level of a retry', () => {
   const args = { key: 'retry' };
   const begin = async (): Promise<{ client: ModernClient; first: Exchange; parked: Message }> => {
     const client = new ModernClient(world.at('older'), FORM, tokenOf('alice'));
@@ -218,7 +221,7 @@ describe('a retry and what it wants to hear', () => {
       requestState: parked.result.requestState,
     });
 
-  test('with another token it hears of progress under that one', async () => {
+  test('progress is reported under the token of the retry', async () => {
     const begun = await begin();
     const retry = again(begun, { progressToken: 'second', [`${PREFIX}/logLevel`]: 'debug' });
     expect(textOf(await answerOf(retry))).toBe('retry: done');
@@ -228,20 +231,20 @@ describe('a retry and what it wants to hear', () => {
     expect([tokens(begun.first), tokens(retry)]).toEqual([['token of first'], ['second']]);
   });
 
-  test('without a token and a level it hears nothing', async () => {
+  test('without a token and a log level, the retry gets no notification', async () => {
     const retry = again(await begin());
     expect(textOf(await answerOf(retry))).toBe('retry: done');
     expect(words(retry)).toEqual([]);
   });
 
-  test('with a higher level it hears of less', async () => {
+  test('with a higher log level, the retry gets no messages of lower levels', async () => {
     const retry = again(await begin(), { [`${PREFIX}/logLevel`]: 'error' });
     expect(textOf(await answerOf(retry))).toBe('retry: done');
     expect(words(retry)).toEqual([]);
   });
 });
 
-test('no process per call: those of the pool stay warm and are used again', async () => {
+test('calls start no processes of their own: the processes of the pool are reused', async () => {
   const client = new ModernClient(world.at('pipe'), FORM, tokenOf('alice'));
   const one = async (n: number): Promise<void> => {
     const args = { key: `warm-${n}` };

@@ -1,4 +1,7 @@
-/** Extensions: what is only data passes everywhere, what has methods passes where there is one server they can be for. */
+/**
+ * Extensions: data of extensions passes at every endpoint. Methods of extensions pass only at the endpoint of a single
+ * server.
+ */
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { ModernFixture } from '../fixtures/era-bridge/modern.mjs';
 import { LegacyClient, ModernClient } from './support/clients.js';
@@ -26,14 +29,14 @@ const extensionsAt = async (url: string): Promise<Record<string, unknown>> =>
   (await new ModernClient(url).request('server/discover')).result.capabilities.extensions;
 
 describe('S1-08: an extension the gateway does not know', () => {
-  test('is advertised at its server alone', async () => {
+  test('is advertised only at the endpoint of its server', async () => {
     expect((await extensionsAt(world.at('modern')))[SAY]).toEqual({ loud: true });
     expect((await extensionsAt(world.at('legacy')))[SAY]).toEqual({ loud: false });
     expect((await extensionsAt(world.at('without')))[SAY]).toBeUndefined();
     expect((await extensionsAt(world.mcp))[SAY]).toBeUndefined();
   });
 
-  test('its methods pass there, with what they carry and give back', async () => {
+  test('its methods pass there, with parameters and result unchanged', async () => {
     for (const server of ['modern', 'legacy']) {
       const words = { text: ['a', { b: null }] };
       const { result } = await new ModernClient(world.at(server)).request('x-fixture/say', { words });
@@ -42,7 +45,7 @@ describe('S1-08: an extension the gateway does not know', () => {
     }
   });
 
-  test('elsewhere they are not there', async () => {
+  test('its methods are unknown at other endpoints', async () => {
     for (const url of [world.mcp, world.at('without')]) {
       const exchange = new ModernClient(url).start('x-fixture/say', { words: 1 });
       const [answer] = await exchange.ended;
@@ -51,7 +54,7 @@ describe('S1-08: an extension the gateway does not know', () => {
     }
   });
 
-  test('S0-53: declared by a client it reaches its server only', async () => {
+  test('S0-53: the declaration of a client reaches the server of the extension only', async () => {
     const capabilities = { extensions: { [SAY]: { mine: 1 } } };
     await new ModernClient(world.at('modern'), capabilities).call('echo', { text: 'alone' });
     expect(modern.entries.at(-1)?.capabilities['extensions']).toEqual({ [SAY]: { mine: 1 } });
@@ -59,7 +62,7 @@ describe('S1-08: an extension the gateway does not know', () => {
     expect(modern.entries.at(-1)?.capabilities['extensions']).toBeUndefined();
   });
 
-  test('a client of the handshake era is only told of what it can use', async () => {
+  test('a legacy client sees only the extensions that it can use', async () => {
     for (const server of ['modern', 'legacy']) {
       const client = await LegacyClient.open(world.at(server), '2025-11-25', { extensions: { [SAY]: {} } });
       const advertised = client.initialized.result.capabilities.extensions?.[SAY] !== undefined;
@@ -76,7 +79,7 @@ describe('S1-08: an extension the gateway does not know', () => {
 });
 
 describe('MCP Apps', () => {
-  test('is advertised where a server has it, among others too, and a client’s declaration reaches it', async () => {
+  test('is advertised at the endpoint of the server and at the endpoint for all, and a client’s declaration reaches the server', async () => {
     expect((await extensionsAt(world.mcp))[UI]).toEqual({});
     expect((await extensionsAt(world.at('modern')))[UI]).toEqual({});
     const capabilities = { extensions: { [UI]: { mimeTypes: ['text/html;profile=mcp-app'] } } };
@@ -84,7 +87,7 @@ describe('MCP Apps', () => {
     expect(modern.entries.at(-1)?.capabilities).toEqual(capabilities);
   });
 
-  test('the page of a tool and everything else in its _meta pass through lists', async () => {
+  test('the page of a tool and all other members of its _meta pass through lists', async () => {
     for (const [url, name] of [
       [world.mcp, 'modern__app'],
       [world.at('modern'), 'app'],
@@ -101,7 +104,7 @@ describe('MCP Apps', () => {
     }
   });
 
-  test('ui:// resources are read under their own name, with their type and their policy', async () => {
+  test('ui:// resources keep their URI, their type and their policy', async () => {
     const contents = [
       {
         uri: APP.resourceUri,
@@ -120,7 +123,7 @@ describe('MCP Apps', () => {
     }
   });
 
-  test('_meta of a result passes', async () => {
+  test('_meta of a result passes unchanged', async () => {
     const { result } = await new ModernClient(world.mcp).call('modern__app', {});
     expect(result._meta.ui).toEqual({ prefersBorder: true });
     const legacy = await LegacyClient.open(world.mcp, '2025-11-25');

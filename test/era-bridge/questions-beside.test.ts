@@ -1,4 +1,4 @@
-/** Servers of Streamable HTTP that ask on their GET stream in the middle of a call (BR-12, BR-17, BR-18). */
+/** Streamable HTTP servers that ask on their GET stream while a call runs (BR-12, BR-17, BR-18). */
 import type { ServerResponse } from 'node:http';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { answer, event, json, type Rogue, startRogue, stream } from '../input/support/rogue.js';
@@ -6,8 +6,8 @@ import { type RunningGateway, startGateway } from '../support/gateway.js';
 import { answersTo, asked, LegacyClient, ModernClient, textOf } from './support/clients.js';
 import { eventually } from './support/wire.js';
 
-describe.each(['2025-03-26', '2025-06-18', '2025-11-25'])('a server of %s that asks beside its reply', (revision) => {
-  /** The GET streams that are open, by session. */
+describe.each(['2025-03-26', '2025-06-18', '2025-11-25'])('a server of %s that asks on its GET stream', (revision) => {
+  /** The open GET streams, by session. */
   const streams = new Map<string, ServerResponse>();
   let rogue: Rogue;
   let gateway: RunningGateway;
@@ -20,7 +20,7 @@ describe.each(['2025-03-26', '2025-06-18', '2025-11-25'])('a server of %s that a
           const session = String(req.headers['mcp-session-id']);
           const question = `q${++questions}`;
           const beside = streams.get(session);
-          // What comes before the stream is open is lost, as with the official SDK.
+          // A message before the stream is open is lost, as with the official SDK.
           beside?.write(event({ jsonrpc: '2.0', id: question, ...questionOf(String(args['key'])) }));
           const said = await eventually(
             () => rogue.posted.find((message) => message.id === question),
@@ -53,7 +53,7 @@ describe.each(['2025-03-26', '2025-06-18', '2025-11-25'])('a server of %s that a
   });
   const sampled = { role: 'assistant', content: { type: 'text', text: 'sampled' }, model: 'm' };
 
-  test('a modern client is asked for the one call that runs, and its answer reaches the server', async () => {
+  test('a modern client is asked for the only running call, and its answer reaches the server', async () => {
     const client = new ModernClient(`${gateway.url}/mcp`, { sampling: {} });
     const first = await client.call('beside__ask', { key: 'one' });
     const [question] = Object.values(asked(first));
@@ -66,16 +66,16 @@ describe.each(['2025-03-26', '2025-06-18', '2025-11-25'])('a server of %s that a
     expect(JSON.parse(textOf(ended))).toMatchObject(sampled);
   });
 
-  test('while several calls run, the server is told at once that nobody can be asked', async () => {
+  test('while several calls run, the server gets an error at once, because the question may belong to any of them', async () => {
     const client = new ModernClient(`${gateway.url}/mcp`, { sampling: {}, elicitation: { form: {} } });
     const answers = await Promise.all(['a', 'b', 'c'].map((key) => client.call('beside__ask', { key })));
     const refused = answers.filter(({ result }) => result?.content);
-    // Whichever runs alone for a moment may be asked; no question waits for an answer that never comes.
+    // A call that runs alone for a moment may ask its client. The server gets an answer to every question.
     for (const reply of refused) expect(JSON.parse(textOf(reply))).toMatchObject({ code: -32602 });
     expect(refused.length).toBeGreaterThanOrEqual(2);
   });
 
-  test('a legacy client with a stream of its own is asked there', async () => {
+  test('a legacy client with its own GET stream is asked there', async () => {
     const client = await LegacyClient.open(`${gateway.url}/mcp`, '2025-11-25', { sampling: {} });
     client.answer = () => sampled;
     expect(JSON.parse(textOf(await client.call('beside__ask', { key: 'legacy' })))).toMatchObject(sampled);

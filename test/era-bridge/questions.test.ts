@@ -1,4 +1,4 @@
-/** Questions between revisions that do not have the same words for them (mcp.md 4.2, 4.3, 4.5, 4.10). */
+/** Questions between revisions that express them differently (mcp.md 4.2, 4.3, 4.5, 4.10). */
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { ModernFixture } from '../fixtures/era-bridge/modern.mjs';
 import {
@@ -37,7 +37,9 @@ const answered = (key: string) =>
     .filter((entry) => entry.kind === 'answered' && entry.key === key)
     .map(({ result, error }) => result ?? error);
 
-/** A call of a client that answers everything with `answer`; returns what it was asked and how the call ended. */
+/**
+ * Makes a call of a client that answers every question with `answer`. Returns the questions and the result of the call.
+ */
 async function converse(
   revision: string,
   capabilities: object,
@@ -65,7 +67,7 @@ describe('S1-04: forms', () => {
   };
 
   test.each(['modern', 'legacy'])(
-    '%s server, client of 2025-06-18: enumNames, defaults of booleans only, no mode',
+    '%s server, client of 2025-06-18: the form has enumNames, defaults of booleans only, and no mode',
     async (server) => {
       const { ended, questions } = await converse(
         '2025-06-18',
@@ -80,7 +82,7 @@ describe('S1-04: forms', () => {
     },
   );
 
-  test.each(['modern', 'legacy'])('%s server, client of 2025-11-25: the form as it was written', async (server) => {
+  test.each(['modern', 'legacy'])('%s server, client of 2025-11-25: the form is unchanged', async (server) => {
     const { questions } = await converse('2025-11-25', FORM, server, ['choose', { key: 'c' }], () => accept(choice));
     expect(questions[0]?.params.requestedSchema.properties).toEqual({
       size: {
@@ -96,7 +98,7 @@ describe('S1-04: forms', () => {
     });
   });
 
-  test('modern server, client of 2025-06-18: several choices at once are refused with the reason, not answered for the person', async () => {
+  test('modern server, client of 2025-06-18: a form with a multiple choice is refused with the reason, and not answered for the person', async () => {
     const { ended, questions } = await converse(
       '2025-06-18',
       { elicitation: {} },
@@ -110,7 +112,7 @@ describe('S1-04: forms', () => {
     expect(modern.entries.filter(({ params, key }) => key === 's' && params['inputResponses'])).toEqual([]);
   });
 
-  test('legacy server, client of 2025-06-18: several choices at once are an error to the server, not a person’s cancel', async () => {
+  test('legacy server, client of 2025-06-18: a form with a multiple choice gets an error, not a cancel in the name of the person', async () => {
     const { questions } = await converse(
       '2025-06-18',
       { elicitation: {} },
@@ -124,7 +126,7 @@ describe('S1-04: forms', () => {
     ]);
   });
 
-  test('a client of the handshake era that fails to answer has cancelled', async () => {
+  test('an error of a legacy client while it answers counts as cancel', async () => {
     const { ended } = await converse('2025-11-25', FORM, 'legacy', ['ask', { key: 'failing' }], () => ({
       error: { code: -32000, message: 'no window' },
     }));
@@ -136,7 +138,7 @@ describe('S0-50, S1-21: sampling', () => {
   const sampled = { role: 'assistant', model: 'm', content: { type: 'text', text: 'so it is' } };
   const TOOLS = [{ name: 't', inputSchema: { type: 'object' } }];
 
-  test.each(['modern', 'legacy'])('%s server: includeContext never crosses', async (server) => {
+  test.each(['modern', 'legacy'])('%s server: includeContext never reaches the client', async (server) => {
     const args = { key: 'context', includeContext: 'allServers' };
     const { questions } = await converse(
       '2025-11-25',
@@ -155,7 +157,7 @@ describe('S0-50, S1-21: sampling', () => {
     expect(everyone).toContainEqual({});
   });
 
-  test('modern server, client of 2025-06-18: contents of several blocks are split', async () => {
+  test('modern server, client of 2025-06-18: a message of several blocks becomes several messages', async () => {
     const messages = [
       {
         role: 'user',
@@ -181,7 +183,7 @@ describe('S0-50, S1-21: sampling', () => {
     expect(textOf(ended)).toContain('so it is');
   });
 
-  test('old server, modern client: an answer of several blocks becomes one', async () => {
+  test('old server, modern client: only the first of several blocks in an answer reaches the server', async () => {
     const client = new ModernClient(world.at('old'), { sampling: {} });
     const parked = await client.call('sample', { key: 'blocks' });
     const content = [
@@ -205,7 +207,7 @@ describe('S0-50, S1-21: sampling', () => {
     ['legacy', '2025-06-18'],
     ['legacy', '2024-11-05'],
   ])(
-    '%s server with tools, client of %s: refused with the reason, and the client is not asked',
+    '%s server with tools, client of %s: the question is refused with the reason, and the client is not asked',
     async (server, revision) => {
       const args = { key: `tools-${server}-${revision}`, tools: TOOLS };
       const { ended, questions } = await converse(
@@ -221,7 +223,7 @@ describe('S0-50, S1-21: sampling', () => {
     },
   );
 
-  test('S1-07: a client of 2025-11-25 that declares tools is asked with them', async () => {
+  test('S1-07: a client of 2025-11-25 that declares tools gets the question with its tools', async () => {
     const args = { key: 'tools', tools: TOOLS };
     for (const server of ['modern', 'legacy']) {
       const { questions } = await converse(
@@ -235,7 +237,7 @@ describe('S0-50, S1-21: sampling', () => {
     }
   });
 
-  test('a client that rejects: a legacy server is told so, a modern one is not called again', async () => {
+  test('a client that rejects: a legacy server gets the error, a modern server is not called again', async () => {
     const reject = () => ({ error: { code: -1, message: 'User rejected' } });
     await converse('2025-11-25', { sampling: {} }, 'legacy', ['sample', { key: 'rejected' }], reject);
     expect(answered('rejected')).toMatchObject([{ code: -1, message: 'User rejected' }]);
@@ -255,7 +257,7 @@ describe('S0-24: a client without the capability', () => {
     ['legacy', 'roots'],
     ['pipe', 'ask'],
     ['older', 'ask'],
-  ])('%s server, %s: a clean refusal in every revision', async (server, tool) => {
+  ])('%s server, %s: refused with the reason in every revision', async (server, tool) => {
     for (const revision of ['2024-11-05', '2025-03-26', '2025-06-18', '2025-11-25']) {
       const { ended, questions } = await converse(revision, {}, server, [tool, { key: 'none' }], () => ({}));
       expect(questions).toEqual([]);
@@ -268,7 +270,7 @@ describe('S0-24: a client without the capability', () => {
 });
 
 describe('roots', () => {
-  test('S1-20: of a client of the handshake era reach a server of it, and so does word that they changed', async () => {
+  test('S1-20: the roots of a legacy client reach a legacy server, and so do notifications of changed roots', async () => {
     const client = await LegacyClient.open(world.at('legacy'), '2025-11-25', { roots: { listChanged: true } });
     const roots = [{ uri: 'file:///home/a', name: 'a' }];
     client.answer = () => ({ roots });
@@ -282,7 +284,7 @@ describe('roots', () => {
     await client.end();
   });
 
-  test('on a session that is lent, nobody is promised word of changes', async () => {
+  test('the gateway declares no roots.listChanged on sessions that several callers use in turn', async () => {
     for (const server of ['pipe', 'older']) {
       const client = await LegacyClient.open(world.at(server), '2025-11-25', { roots: { listChanged: true } });
       client.answer = () => ({ roots: [] });
@@ -298,7 +300,7 @@ describe('roots', () => {
     expect(declared).toEqual(declared.map(() => ({})));
   });
 
-  test('of a modern client reach both eras', async () => {
+  test('the roots of a modern client reach servers of both eras', async () => {
     for (const server of ['legacy', 'modern', 'pipe']) {
       const client = new ModernClient(world.at(server), { roots: {} });
       const parked = await client.call('roots', { key: 'r' });
@@ -317,7 +319,7 @@ describe('roots', () => {
 });
 
 describe('S1-04: URL mode', () => {
-  test('legacy server in the middle of a call, modern client: an entry without the id of another hop', async () => {
+  test('legacy server, modern client, question during a call: inputRequests contains no elicitationId', async () => {
     const client = new ModernClient(world.at('legacy'), URLS);
     const parked = await client.call('visit', { key: 'v1' });
     expect(Object.values(asked(parked))).toEqual([
@@ -337,7 +339,7 @@ describe('S1-04: URL mode', () => {
     expect(textOf(ended)).toBe('v1: accept');
   });
 
-  test('legacy server, client of 2025-11-25: asked on the stream with an id, told when it is over', async () => {
+  test('legacy server, client of 2025-11-25: asked on the stream of its call with an id, and notified of the completion', async () => {
     const client = await LegacyClient.open(world.at('legacy'), '2025-11-25', URLS);
     client.answer = () => ({ action: 'accept' });
     expect(textOf(await client.call('visit', { key: 'v2' }))).toBe('v2: accept');
@@ -358,7 +360,7 @@ describe('S1-04: URL mode', () => {
     await client.end();
   });
 
-  test('-32042 of a legacy server, modern client: input_required, then the call from the start when the page was visited', async () => {
+  test('-32042 of a legacy server, modern client: input_required, and a new call after the page was visited', async () => {
     const client = new ModernClient(world.at('legacy'), URLS);
     const args = { key: 'first-1' };
     const question = await client.call('visit_first', args);
@@ -374,7 +376,7 @@ describe('S1-04: URL mode', () => {
       requestState: question.result.requestState,
     });
     await sleep(400);
-    // The call is held until the server says that the visit is over.
+    // The call waits until the server reports the end of the visit.
     expect(runsOf(world.entries(), 'first-1')).toBe(1);
     world.fixtures['legacy']!.visited('first-first-1');
     const ended = (await retry.ended).find(({ method }) => method === undefined);
@@ -382,7 +384,7 @@ describe('S1-04: URL mode', () => {
     expect(runsOf(world.entries(), 'first-1')).toBe(2);
   });
 
-  test('-32042, modern client that declines: the call is not made again', async () => {
+  test('-32042, modern client that declines: the call is not repeated', async () => {
     const client = new ModernClient(world.at('legacy'), URLS);
     const args = { key: 'first-2' };
     const question = await client.call('visit_first', args);
@@ -394,7 +396,7 @@ describe('S1-04: URL mode', () => {
     expect(runsOf(world.entries(), 'first-2')).toBe(1);
   });
 
-  test('-32042, modern client without URL mode: -32021 names it', async () => {
+  test('-32042, modern client without URL mode: -32021 names the missing capability', async () => {
     const exchange = new ModernClient(world.at('legacy'), FORM).startCall('visit_first', { key: 'first-3' });
     const [refused] = await exchange.ended;
     expect(refused?.error).toMatchObject({
@@ -404,7 +406,7 @@ describe('S1-04: URL mode', () => {
     expect(exchange.status).toBe(400);
   });
 
-  test('-32042, client of 2025-11-25: as it is, and the word that it is over follows', async () => {
+  test('-32042, client of 2025-11-25: the error passes unchanged, and the notification of the completion follows', async () => {
     const client = await LegacyClient.open(world.at('legacy'), '2025-11-25', URLS);
     const { error } = await client.call('visit_first', { key: 'first-4' });
     expect(error).toMatchObject({
@@ -426,7 +428,7 @@ describe('S1-04: URL mode', () => {
     await client.end();
   });
 
-  test('-32042, older clients: the page is named in what the model reads', async () => {
+  test('-32042, older clients: the text for the model contains the URL of the page', async () => {
     const { ended } = await converse(
       '2025-06-18',
       { elicitation: {} },
@@ -438,7 +440,7 @@ describe('S1-04: URL mode', () => {
     expect(textOf(ended)).toContain('https://example.test/first/first-5');
   });
 
-  test('modern server, client of 2025-11-25: asked once, tried until the visit is over, then told', async () => {
+  test('modern server, client of 2025-11-25: one question, retries until the page was visited, then the notification of the completion', async () => {
     const client = await LegacyClient.open(world.at('modern'), '2025-11-25', URLS);
     client.answer = () => {
       setTimeout(() => modern.visited.add('https://example.test/v3'), 700);
@@ -464,7 +466,7 @@ describe('S1-04: URL mode', () => {
     await client.end();
   });
 
-  test('modern server, client of 2025-11-25, visit that does not end: -32042 to come back with', async () => {
+  test('modern server, client of 2025-11-25, page that is never visited: the call ends with -32042', async () => {
     const client = await LegacyClient.open(world.at('modern'), '2025-11-25', URLS);
     client.answer = () => ({ action: 'accept' });
     const { error } = await client.call('visit', { key: 'v4' });
@@ -490,7 +492,7 @@ describe('S1-04: URL mode', () => {
     expect(textOf(ended)).toMatch(/elicitation\.url/);
   });
 
-  test('modern server, modern client: the state comes back byte for byte', async () => {
+  test('modern server, modern client: the state returns to the server unchanged', async () => {
     const client = new ModernClient(world.at('modern'), URLS);
     const question = await client.call('visit', { key: 'v6' });
     modern.visited.add('https://example.test/v6');
@@ -510,9 +512,9 @@ describe('S1-04: URL mode', () => {
   });
 });
 
-describe('a client of the handshake era that cancels while it is asked', () => {
+describe('a legacy client that cancels its call while it is asked', () => {
   test.each(['legacy', 'old', 'older', 'pipe'])(
-    '%s: the server hears of it at once, and the session is free again',
+    '%s: the server gets an answer at once, and the client a cancellation of the question',
     async (server) => {
       const key = `cancelled-${server}`;
       const client = await LegacyClient.open(world.at(server), '2025-11-25', ALL_QUESTIONS);
@@ -535,7 +537,7 @@ describe('a client of the handshake era that cancels while it is asked', () => {
     },
   );
 
-  test.each(['legacy', 'pipe'])('%s: a session that ends takes its questions with it', async (server) => {
+  test.each(['legacy', 'pipe'])('%s: the end of a session ends its open questions', async (server) => {
     const key = `ended-${server}`;
     const replies = (): number => world.fixtures[server]?.open.reply ?? 0;
     const before = replies();
@@ -552,7 +554,7 @@ describe('a client of the handshake era that cancels while it is asked', () => {
     else await eventually(replies, (count) => count === before, 5_000);
   });
 
-  test('modern: a question that was cancelled is not carried to the server', async () => {
+  test('modern: the server gets no retry after a cancelled question', async () => {
     const client = await LegacyClient.open(world.at('modern'), '2025-11-25', FORM);
     const { id } = client.start('tools/call', { name: 'ask', arguments: { key: 'cancelled' } });
     await eventually(
@@ -566,7 +568,7 @@ describe('a client of the handshake era that cancels while it is asked', () => {
   });
 });
 
-test('a client of the handshake era that never answers: the call ends, once, and the server is told', async () => {
+test('a legacy client that never answers: the call ends once, and the server gets a cancel', async () => {
   const brief = await startWorld({
     http: { legacy: {} },
     stdio: { pipe: {} },

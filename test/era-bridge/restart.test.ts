@@ -1,4 +1,4 @@
-/** What a task is worth after the process that ran it was killed. */
+/** The state of tasks after the process that ran them was killed. */
 import { once } from 'node:events';
 import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
@@ -39,7 +39,7 @@ afterAll(async () => {
 const modern = (name = 'alice'): ModernClient =>
   new ModernClient(`${gateway.url}/mcp`, { ...FORM, ...WITH_TASKS }, tokenOf(name));
 
-test('kill -9 while tasks run: they have failed for a reason, nothing is run again, and what had ended is still there', async () => {
+test('kill -9 while tasks run: they have failed with a reason, nothing runs again, and results of finished tasks are kept', async () => {
   const working = (await modern().call('core__slow', { key: 'working', milliseconds: 60_000 })).result.taskId as string;
   const asking = (await modern().call('core__ask', { key: 'asking' })).result.taskId as string;
   const promoted = (await modern().call('core__ask_two', { key: 'promoted' })).result.taskId as string;
@@ -105,7 +105,7 @@ test('kill -9 while tasks run: they have failed for a reason, nothing is run aga
     expect(runsOf(fixture.entries, key)).toBe(1);
 });
 
-test('a task whose time is over is given up at its server', async () => {
+test('a task whose lifetime is over is cancelled at its server', async () => {
   const legacy = await LegacyClient.open(`${gateway.url}/mcp`, '2025-11-25', FORM, { token: tokenOf('alice') });
   const created = await legacy.call('core__ask_two', { key: 'brief' }, { task: { ttl: 700 } });
   const { taskId } = created.result.task;

@@ -1,6 +1,6 @@
 /**
- * Parked calls in number (mcp.md 4.4): every one ends in exactly one answer, every handler ran once, and nothing is left
- * behind. `npm run test:soak` makes 500 of them, an ordinary run 100; `SOAK_CALLS` and `SOAK_SEED` choose otherwise.
+ * Many parked calls (mcp.md 4.4): every call gets exactly one answer, every handler runs once, and no state is left
+ * over. `npm run test:soak` makes 500 calls, other runs 100; `SOAK_CALLS` and `SOAK_SEED` set other values.
  */
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import type { Entry, HttpFixture } from '../fixtures/era-bridge/http.mjs';
@@ -19,7 +19,7 @@ const SERVERS: [string, number][] = [
   ['older', 2],
   ['pipe', 2],
 ];
-/** How long the gateway waits whose callers never answer; the other one waits as long as it takes. */
+/** How long the gateway for expiring calls keeps them parked, in milliseconds. The other gateway waits far longer. */
 const HASTE = 3_000;
 
 const planned = plan(CALLS, CALLERS, SEED, SERVERS);
@@ -58,7 +58,7 @@ afterAll(() => Promise.all([patient?.close(), hasty?.close()]));
 
 const withFate = (...fates: Seen['fate'][]): Seen[] => seen.filter(({ fate }) => fates.includes(fate));
 
-test(`${CALLS} calls of ${CALLERS} callers meet with no fault`, () => {
+test(`${CALLS} calls of ${CALLERS} callers show no fault`, () => {
   expect(
     seen
       .filter(({ faults }) => faults.length > 0)
@@ -66,18 +66,18 @@ test(`${CALLS} calls of ${CALLERS} callers meet with no fault`, () => {
   ).toEqual([]);
 });
 
-test('every call that was waited for ends in exactly one answer, its own', () => {
+test('every call whose caller waits gets exactly one answer, and it is its own', () => {
   const said = withFate('accept', 'decline', 'cancel', 'rounds', 'missing', 'twice', 'differently');
   expect(said.map(({ ends }) => ends.length)).toEqual(said.map(() => 1));
   expect(said.map(({ ends }) => textOf(ends[0]!))).toEqual(said.map((call) => endingOf(call)));
 });
 
-test('a question answered differently while its answer is at work is refused with -32602', () => {
+test('a second, different answer is refused with -32602 while the server works on the first one', () => {
   const refused = withFate('differently').map(({ refused: [reply] }) => reply?.error?.code);
   expect(refused).toEqual(refused.map(() => -32602));
 });
 
-test('a question that expired is refused with -32602', () => {
+test('an answer to an expired question is refused with -32602', () => {
   const late = withFate('expire').map(({ ends }) => ends.map(({ error }) => error?.code));
   expect(late).toEqual(late.map(() => [-32602]));
 });
@@ -89,7 +89,7 @@ test('every handler ran exactly once', () => {
   expect(runs.size).toBe(CALLS);
 });
 
-test('a call whose caller went away is cancelled at its server', async () => {
+test('a call whose caller disconnected is cancelled at its server', async () => {
   const expected = withFate('disconnect').map(({ key }) => key);
   const cancelled = (): string[] => entries().flatMap(({ kind, key }) => (kind === 'cancelled' ? [key!] : []));
   await eventually(cancelled, (keys) => expected.every((key) => keys.includes(key)));
@@ -97,10 +97,10 @@ test('a call whose caller went away is cancelled at its server', async () => {
   expect(others.filter(({ key }) => cancelled().includes(key))).toEqual([]);
 });
 
-test('a question that expired was answered for its caller, once', async () => {
+test('the gateway answers an expired question with a cancel, once', async () => {
   const answersOf = ({ key: expired }: Seen): unknown[] =>
     entries().flatMap(({ kind, key, result }) => (kind === 'answered' && key === expired ? [result] : []));
-  // The caller hears of the expiry without waiting for the server to take the answer.
+  // The caller gets the refusal before the server has read the cancel.
   await eventually(
     () => withFate('expire').every((call) => answersOf(call).length > 0),
     (all) => all,
@@ -111,16 +111,16 @@ test('a question that expired was answered for its caller, once', async () => {
   expect(wrong).toEqual([]);
 });
 
-test('nothing is left open at the servers: no call, no question, no reply', async () => {
+test('no call, question or reply is left open at the servers', async () => {
   const left = () => fixtures().map(({ busy, open }) => ({ ...busy, reply: open.reply }));
   const nothing = left().map(() => ({ runs: 0, questions: 0, reply: 0 }));
   await eventually(left, (now) => JSON.stringify(now) === JSON.stringify(nothing), 30_000).catch(() => {});
   expect(left()).toEqual(nothing);
 });
 
-test('sessions were lent from the pools, never opened per call, and no process was left over', async () => {
+test('sessions come from the pools and are not opened per call, and no process is left over', async () => {
   for (const { gateway, fixtures: all } of [patient, hasty]) {
-    // One more session is shared by calls that ask nothing.
+    // Calls that ask nothing share one more session.
     expect(all['older']!.sessions.size).toBeLessThanOrEqual(4 + 1);
     await eventually(
       () => fixtureProcesses(gateway.pid),
@@ -129,7 +129,7 @@ test('sessions were lent from the pools, never opened per call, and no process w
   }
 });
 
-test('no room is taken in the gateways: as many calls as they may hold can be parked again', async () => {
+test('the gateways have released all parked calls: the maximum number can be parked again', async () => {
   const names = callerNames(CALLERS);
   const fill = async (world: World, count: number) => {
     const calls = Array.from({ length: count }, (_, n) => ({
@@ -154,7 +154,7 @@ test('no room is taken in the gateways: as many calls as they may hold can be pa
   expect(ended.map(textOf)).toEqual(calls.map(({ args }) => `${args.key}: yes`));
 });
 
-test('nothing failed inside the gateways, and at their end every session and process is gone', async () => {
+test('the gateways logged no fault, and when they stop, all sessions and processes end', async () => {
   for (const { gateway } of [patient, hasty]) {
     const lines = gateway.log().split('\n');
     expect(lines.filter((line) => /unhandled|uncaught|failed in the gateway/i.test(line))).toEqual([]);

@@ -1,4 +1,7 @@
-/** Sealed values that come back: whoever changes one, or uses one that is not his or not for this, gets -32602 (BR-14). */
+/**
+ * Sealed values in requests: a value that was changed, belongs to another caller or has another purpose gets -32602
+ * (BR-14).
+ */
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { accept, answersTo, FORM, LegacyClient, ModernClient, textOf, WITH_TASKS } from './support/clients.js';
 import { eventually, type Message } from './support/wire.js';
@@ -21,7 +24,7 @@ beforeAll(async () => {
 });
 afterAll(() => world?.close());
 
-/** What the servers were made to do so far: nothing may be added by a refused request. */
+/** The work of the servers so far. A refused request must add nothing. */
 const done = () => world.entries().filter(({ kind }) => kind !== 'initialize' && kind !== 'told');
 
 async function refusedUnseen(request: () => Promise<Message>): Promise<void> {
@@ -31,7 +34,7 @@ async function refusedUnseen(request: () => Promise<Message>): Promise<void> {
   expect(done().slice(before)).toEqual([]);
 }
 
-/** Every way to change one character or one bit of a text, and to cut or lengthen it. */
+/** Changes each character by one bit, and shortens, lengthens and re-encodes the text. */
 function* tampered(text: string): Generator<string> {
   const alphabet = 'ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_';
   for (let at = 0; at < text.length; at++) {
@@ -67,7 +70,7 @@ describe('requestState of a parked call', () => {
     });
   const state = (): string => parked.result.requestState;
 
-  test('S20: changed in any place', async () => {
+  test('S20: changed at any position', async () => {
     parked = await alice.call('one__ask', args);
     const before = done().length;
     const answers: Message[] = [];
@@ -104,13 +107,13 @@ describe('requestState of a parked call', () => {
     );
   });
 
-  test('the same arguments in another order are the same', async () => {
+  test('the same arguments in another order count as the same', async () => {
     parked = await alice.call('one__ask', args);
     const ended = await retry(alice, state(), { args: { list: [1, { a: 1 }], key: 'target' } });
     expect(textOf(ended)).toBe('target: yes');
   });
 
-  test('used again after its call has ended, and after its round', async () => {
+  test('used again after its round, and after its call has ended', async () => {
     parked = await alice.call('one__ask', { ...args, rounds: 2 });
     const first = state();
     const second = await retry(alice, first, { args: { ...args, rounds: 2 } });
@@ -119,7 +122,7 @@ describe('requestState of a parked call', () => {
     parked = second;
     const ended = await retry(alice, state(), { args: { ...args, rounds: 2 } });
     expect(textOf(ended)).toBe('target: yes, yes');
-    // The same answer again is a request that was repeated: it gets the same reply, and the server hears nothing.
+    // A repeated answer counts as a repeated request: it gets the same reply, and nothing reaches the server.
     const before = done().length;
     expect(textOf(await retry(alice, state(), { args: { ...args, rounds: 2 } }))).toBe('target: yes, yes');
     expect(done().slice(before)).toEqual([]);
@@ -128,7 +131,7 @@ describe('requestState of a parked call', () => {
     await refusedUnseen(() => retry(alice, first, { args: { ...args, rounds: 2 } }));
   });
 
-  test('S20: expired: the server was told, and a late answer reaches nobody', async () => {
+  test('S20: expired: the server gets a cancel, and a late answer reaches no server', async () => {
     const brief = await startWorld({ http: { one: {} }, config: { bridge: { parkTtl: '1s' } } });
     const client = new ModernClient(brief.mcp);
     const late = { key: 'late' };
@@ -154,7 +157,7 @@ describe('requestState of a parked call', () => {
     await brief.close();
   });
 
-  test('malformed answers are an error and leave the call parked', async () => {
+  test('malformed answers are an error, and the call stays parked', async () => {
     parked = await alice.call('one__ask', args);
     for (const inputResponses of [[], 'yes', { a: 'b' }]) {
       await refusedUnseen(() =>
@@ -166,8 +169,8 @@ describe('requestState of a parked call', () => {
   });
 });
 
-describe('requestState on the address of one server', () => {
-  test('is no use on the address of all, and the other way round', async () => {
+describe('requestState at the endpoint of one server', () => {
+  test('is refused at the endpoint for all servers', async () => {
     const alone = new ModernClient(world.at('one'), undefined, tokenOf('alice'));
     const args = { key: 'alone' };
     const parked = await alone.call('ask', args);
@@ -186,7 +189,7 @@ describe('requestState on the address of one server', () => {
 describe('task ids', () => {
   const tasked = (name: string) => new ModernClient(world.mcp, { ...FORM, ...WITH_TASKS }, tokenOf(name));
 
-  test('of another caller, changed or made up: nothing is told and nothing happens', async () => {
+  test('of another caller, changed or invented: refused in every method, without any effect', async () => {
     const created = await tasked('alice').call('one__ask', { key: 'task' });
     expect(created.result.resultType).toBe('task');
     const { taskId } = created.result as { taskId: string };
@@ -205,14 +208,14 @@ describe('task ids', () => {
     await tasked('alice').request('tasks/cancel', { taskId });
   });
 
-  test('have 128 bits and more of chance', async () => {
+  test('contain at least 128 random bits', async () => {
     const created = await tasked('alice').call('one__ask', { key: 'chance' });
     const { taskId } = created.result as { taskId: string };
     expect(taskId.replaceAll(/[^0-9A-Za-z]/g, '').length).toBeGreaterThanOrEqual(32);
     await tasked('alice').request('tasks/cancel', { taskId });
   });
 
-  test('of a 2025-11-25 client: another caller has none of them, on any method', async () => {
+  test('of a 2025-11-25 client: unknown to another caller in every method', async () => {
     const mine = await LegacyClient.open(world.mcp, '2025-11-25', FORM, { token: tokenOf('alice') });
     const theirs = await LegacyClient.open(world.mcp, '2025-11-25', FORM, { token: tokenOf('bob') });
     const created = await mine.call('one__slow', { key: 'mine', milliseconds: 1_500 }, { task: { ttl: 60_000 } });
@@ -235,7 +238,7 @@ describe('task ids', () => {
 });
 
 describe('cursors', () => {
-  test('of tools/list: changed, of another caller, of another list', async () => {
+  test('of tools/list: refused if changed, of another caller or of another list', async () => {
     const { nextCursor } = (await alice.request('tools/list')).result as { nextCursor: string };
     expect(typeof nextCursor).toBe('string');
     const answers: Message[] = [];
@@ -250,7 +253,7 @@ describe('cursors', () => {
     expect((await alice.request('tools/list', { cursor: nextCursor })).result.tools).toHaveLength(2);
   });
 
-  test('of tasks/list: made up, or of another list', async () => {
+  test('of tasks/list: refused if invented or of another list', async () => {
     const client = await LegacyClient.open(world.mcp, '2025-11-25', FORM, { token: tokenOf('alice') });
     const { nextCursor } = (await client.request('tools/list')).result as { nextCursor: string };
     for (const cursor of ['made-up', nextCursor, ''])
@@ -258,7 +261,7 @@ describe('cursors', () => {
     await client.end();
   });
 
-  test('of tasks/list: pages hold everything once, and belong to their caller', async () => {
+  test('of tasks/list: the pages contain every task once, and are refused to other callers', async () => {
     const client = await LegacyClient.open(world.mcp, '2025-11-25', FORM, { token: tokenOf('bob') });
     const made = new Set<string>();
     for (let n = 0; n < 120; n++)

@@ -1,4 +1,7 @@
-/** `bridge: { roots, sampling, logging }`: what is switched off is not declared, asked or passed on (BR-30). */
+/**
+ * `bridge: { roots, sampling, logging }`: a feature that is switched off is not declared, not asked for and not passed
+ * on (BR-30).
+ */
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { ModernFixture } from '../fixtures/era-bridge/modern.mjs';
 import { ALL_QUESTIONS, accept, answerOf, LegacyClient, ModernClient, textOf } from './support/clients.js';
@@ -32,7 +35,7 @@ describe.each(PARTS)('%s: false', (off) => {
           .filter((name) => name !== off)
           .sort();
 
-  test('servers are told of the rest only', async () => {
+  test('servers get only the other capabilities', async () => {
     for (const server of ['legacy', 'older', 'pipe', 'modern']) {
       const client = new ModernClient(world.at(server), ALL_QUESTIONS);
       expect(textOf(await client.call('echo', { text: 'x' }))).toBe('x');
@@ -53,7 +56,7 @@ describe.each(PARTS)('%s: false', (off) => {
   });
 
   if (off !== 'logging') {
-    test('a server that asks all the same is refused, and the caller hears why', async () => {
+    test('a question of a server that ignores this is refused, and the caller gets the reason', async () => {
       const tool = off === 'roots' ? 'roots' : 'sample';
       for (const server of ['legacy', 'older', 'pipe', 'modern']) {
         const legacy = await LegacyClient.open(world.at(server), '2025-11-25', ALL_QUESTIONS);
@@ -68,7 +71,7 @@ describe.each(PARTS)('%s: false', (off) => {
       }
     });
   } else {
-    test('logging is not offered, servers are not asked for it, and what they log stays', async () => {
+    test('logging is not declared, servers are not asked to log, and their log messages are dropped', async () => {
       for (const url of [world.mcp, world.at('legacy'), world.at('modern')]) {
         const { capabilities } = (await new ModernClient(url).request('server/discover')).result;
         expect(capabilities.logging).toBeUndefined();

@@ -1,4 +1,7 @@
-/** Tasks in every pairing (mcp.md 4.7, BR-28): 2025-11-25's own and the extension, against servers with either or none. */
+/**
+ * Tasks in every pairing (mcp.md 4.7, BR-28): clients with the tasks of 2025-11-25 or with the extension, and servers
+ * with one of them or neither.
+ */
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { type Fixture, startFixture } from '../conformance/fixture.js';
 import { ModernFixture } from '../fixtures/era-bridge/modern.mjs';
@@ -43,7 +46,7 @@ afterAll(async () => {
   await modern?.close();
 });
 
-/** What to call for an effect, at each server. */
+/** The calls that cause each effect at a server. */
 interface Cast {
   readonly slow: [string, object];
   readonly fails: [string, object];
@@ -93,7 +96,7 @@ describe.each(Object.entries(CASTS))('S1-06: a client of 2025-11-25, and the ser
   const status = async (client: LegacyClient, taskId: string): Promise<string> =>
     (await client.request('tasks/get', { taskId })).result?.status;
 
-  test('the session declares tasks as they are, and lists say which tools may be called so', async () => {
+  test('the session declares the tasks of 2025-11-25, and lists mark the tools that can be called as tasks', async () => {
     const client = await open(server);
     expect(client.initialized.result.capabilities.tasks).toEqual({
       list: {},
@@ -113,7 +116,7 @@ describe.each(Object.entries(CASTS))('S1-06: a client of 2025-11-25, and the ser
     await client.end();
   });
 
-  test('a task works, completes, and gives exactly the result', async () => {
+  test('a task works, completes, and returns the exact result', async () => {
     const client = await open(server);
     const taskId = await create(client, cast.slow);
     expect(await status(client, taskId)).toBe('working');
@@ -131,7 +134,7 @@ describe.each(Object.entries(CASTS))('S1-06: a client of 2025-11-25, and the ser
     await client.end();
   });
 
-  test('a tool that reports an error has failed there, and its result is still a result', async () => {
+  test("a task whose tool reports an error has failed, and tasks/result returns the tool's result", async () => {
     const client = await open(server);
     const taskId = await create(client, cast.fails);
     const result = await client.request('tasks/result', { taskId });
@@ -141,7 +144,7 @@ describe.each(Object.entries(CASTS))('S1-06: a client of 2025-11-25, and the ser
     await client.end();
   });
 
-  test('a call that breaks has failed, and its result is the error', async () => {
+  test('a task whose call fails with an error has failed, and tasks/result returns the error', async () => {
     const client = await open(server);
     const taskId = await create(client, cast.breaks);
     const { error } = await client.request('tasks/result', { taskId });
@@ -150,7 +153,7 @@ describe.each(Object.entries(CASTS))('S1-06: a client of 2025-11-25, and the ser
     await client.end();
   });
 
-  test('a question comes on the stream of tasks/result, marked as the task’s', async () => {
+  test('a question arrives on the stream of tasks/result, and names the task', async () => {
     const client = await open(server);
     client.answer = () => cast.answer as Record<string, unknown>;
     const taskId = await create(client, cast.ask);
@@ -170,7 +173,7 @@ describe.each(Object.entries(CASTS))('S1-06: a client of 2025-11-25, and the ser
     await client.end();
   });
 
-  test('giving up tasks/result answers nothing: the question stays open for the next one', async () => {
+  test('cancelling tasks/result answers no question: the next tasks/result gets the question again', async () => {
     const client = await open(server);
     const taskId = await create(client, cast.ask);
     await eventually(
@@ -190,7 +193,7 @@ describe.each(Object.entries(CASTS))('S1-06: a client of 2025-11-25, and the ser
     await client.end();
   });
 
-  test('cancel: cancelled and stays so; what has ended cannot be cancelled', async () => {
+  test('a cancelled task stays cancelled, and a finished task cannot be cancelled', async () => {
     const client = await open(server);
     const taskId = await create(client, cast.slow);
     const cancelled = await client.request('tasks/cancel', { taskId });
@@ -205,7 +208,7 @@ describe.each(Object.entries(CASTS))('S1-06: a client of 2025-11-25, and the ser
     await client.end();
   });
 
-  test('without a task the same tool simply answers', async () => {
+  test('without the task parameter, the same tool returns its result directly', async () => {
     const client = await open(server);
     client.answer = () => cast.answer as Record<string, unknown>;
     expect(textOf(await client.call(cast.slow[0], cast.slow[1] as Record<string, unknown>))).toMatch(
@@ -219,7 +222,7 @@ describe.each(Object.entries(CASTS))('S1-06: a client of 2025-11-25, and the ser
   });
 });
 
-describe('a page that has to be visited before the call (-32042) is asked for by the task', () => {
+describe('a page that has to be visited before the call (-32042): the task asks for the visit', () => {
   const visited = (server: string, key: string): void => world.fixtures[server]!.visited(`first-${key}`);
   const ended = (task: Message['result']): boolean => ['completed', 'failed'].includes(task?.status);
 
@@ -242,7 +245,7 @@ describe('a page that has to be visited before the call (-32042) is asked for by
     await client.end();
   });
 
-  test('a client of 2025-11-25 that declines: the call is not made again', async () => {
+  test('a client of 2025-11-25 that declines: the call is not repeated', async () => {
     const client = await open('core', URLS);
     client.answer = () => ({ action: 'decline' });
     const { taskId } = (await client.call('visit_first', { key: 'declined' }, { task: {} })).result.task;
@@ -270,7 +273,7 @@ describe('a page that has to be visited before the call (-32042) is asked for by
     expect(runsOf(world.entries(), 'modern-page')).toBe(2);
   });
 
-  test('a modern client that was not able to be sent there: the task says what it lacks', async () => {
+  test('a modern client without URL mode: the task fails and names the missing capability', async () => {
     const client = new ModernClient(world.at('core'), { ...FORM, ...WITH_TASKS }, token);
     const { taskId } = (await client.call('visit_first', { key: 'nowhere' })).result;
     const get = async (): Promise<Message['result']> => (await client.request('tasks/get', { taskId })).result;
@@ -280,7 +283,7 @@ describe('a page that has to be visited before the call (-32042) is asked for by
   });
 });
 
-test('older clients have no tasks: the parameter means nothing to them', async () => {
+test('older clients have no tasks: the task parameter is ignored', async () => {
   const client = await LegacyClient.open(world.at('old'), '2025-06-18', {}, { token });
   expect(client.initialized.result.capabilities.tasks).toBeUndefined();
   expect(textOf(await client.call('echo', { text: 'now' }, { task: { ttl: 1_000 } }))).toBe('now');
@@ -289,7 +292,7 @@ test('older clients have no tasks: the parameter means nothing to them', async (
   await client.end();
 });
 
-test('tasks/list is neither declared nor there where callers are not known', async () => {
+test('tasks/list is neither declared nor known if callers are anonymous', async () => {
   const open = await startWorld({ http: { old: {} } });
   const client = await LegacyClient.open(open.mcp, '2025-11-25');
   expect(client.initialized.result.capabilities.tasks).toEqual({ cancel: {}, requests: { tools: { call: {} } } });
@@ -323,17 +326,20 @@ describe('a modern client with the extension', () => {
     expect(tools.filter(({ execution }) => execution)).toEqual([]);
   });
 
-  test.each(['extension', 'core'])('%s: a call becomes a task that is looked at until it is over', async (server) => {
-    const taskId = await create(server, CASTS[server]!.slow);
-    expect(await get(server, taskId)).toMatchObject({ resultType: 'complete', taskId, status: 'working' });
-    const task = await ended(server, taskId);
-    expect(task.status).toBe('completed');
-    expect(task.result.content[0].text).toMatch(/slept|Computed it/);
-    expect(task.result._meta?.[RELATED]).toBeUndefined();
-  });
+  test.each(['extension', 'core'])(
+    '%s: a call becomes a task, which the client polls until it has ended',
+    async (server) => {
+      const taskId = await create(server, CASTS[server]!.slow);
+      expect(await get(server, taskId)).toMatchObject({ resultType: 'complete', taskId, status: 'working' });
+      const task = await ended(server, taskId);
+      expect(task.status).toBe('completed');
+      expect(task.result.content[0].text).toMatch(/slept|Computed it/);
+      expect(task.result._meta?.[RELATED]).toBeUndefined();
+    },
+  );
 
   test.each(['extension', 'core'])(
-    '%s: a tool that reports an error completed (the other way round)',
+    '%s: a task whose tool reports an error is completed, unlike in 2025-11-25',
     async (server) => {
       const task = await ended(server, await create(server, CASTS[server]!.fails));
       expect(task).toMatchObject({ status: 'completed', result: { isError: true } });
@@ -341,14 +347,17 @@ describe('a modern client with the extension', () => {
     },
   );
 
-  test.each(['extension', 'core'])('%s: a call that breaks failed, with the error inside', async (server) => {
-    const task = await ended(server, await create(server, CASTS[server]!.breaks));
-    expect(task).toMatchObject({ status: 'failed', error: { message: expect.stringMatching(/broke/) } });
-    expect(task.result).toBeUndefined();
-  });
+  test.each(['extension', 'core'])(
+    '%s: a task whose call fails with an error has failed, and contains the error',
+    async (server) => {
+      const task = await ended(server, await create(server, CASTS[server]!.breaks));
+      expect(task).toMatchObject({ status: 'failed', error: { message: expect.stringMatching(/broke/) } });
+      expect(task.result).toBeUndefined();
+    },
+  );
 
   test.each(['extension', 'core', 'old'])(
-    '%s: a question stands in the task and is answered by tasks/update',
+    '%s: the task contains its question, and tasks/update answers it',
     async (server) => {
       const cast = CASTS[server]!;
       const taskId = await create(server, cast.ask);
@@ -365,12 +374,12 @@ describe('a modern client with the extension', () => {
       expect((await client(server).request('tasks/update', { taskId, inputResponses })).error).toBeUndefined();
       const over = await ended(server, taskId);
       expect(over).toMatchObject({ status: 'completed', result: { content: [{ text: cast.said }] } });
-      // Late and repeated answers are passed over.
+      // Late and repeated answers are ignored.
       expect((await client(server).request('tasks/update', { taskId, inputResponses })).error).toBeUndefined();
     },
   );
 
-  test('old: a parked call is promoted, and no key is used twice in its life', async () => {
+  test('old: a parked call becomes a task, and every question gets a new key', async () => {
     const taskId = await create('old', ['ask', { key: 'promoted', rounds: 3 }]);
     const keys: string[] = [];
     for (const answer of ['a', 'b', 'c']) {
@@ -388,7 +397,7 @@ describe('a modern client with the extension', () => {
     expect(runsOf(world.entries(), 'promoted')).toBe(1);
   });
 
-  test('old: two questions may be answered one at a time, even at once', async () => {
+  test('old: two questions may be answered separately, even concurrently', async () => {
     for (let turn = 0; turn < 5; turn++) {
       const key = `apart-${turn}`;
       const taskId = await create('old', ['ask_two', { key }]);
@@ -408,29 +417,32 @@ describe('a modern client with the extension', () => {
     }
   });
 
-  test.each(['extension', 'core', 'old'])('%s: cancel is acknowledged, and the server hears of it', async (server) => {
-    const cast = CASTS[server]!;
-    const taskId = await create(server, cast.ask);
-    await eventually(
-      () => get(server, taskId),
-      (now) => now?.status === 'input_required',
-    );
-    const { result } = await client(server).request('tasks/cancel', { taskId });
-    expect(result).toMatchObject({ resultType: 'complete' });
-    expect(result.taskId).toBeUndefined();
-    expect((await ended(server, taskId)).status).toBe('cancelled');
-    expect((await client(server).request('tasks/cancel', { taskId })).error).toBeUndefined();
-    if (server !== 'extension') {
-      const { busy } = world.fixtures[server]!;
+  test.each(['extension', 'core', 'old'])(
+    '%s: cancel is acknowledged, and the call ends at the server',
+    async (server) => {
+      const cast = CASTS[server]!;
+      const taskId = await create(server, cast.ask);
       await eventually(
-        () => world.fixtures[server]!.busy.questions,
-        (count) => count === 0,
+        () => get(server, taskId),
+        (now) => now?.status === 'input_required',
       );
-      expect(busy.runs).toBe(0);
-    }
-  });
+      const { result } = await client(server).request('tasks/cancel', { taskId });
+      expect(result).toMatchObject({ resultType: 'complete' });
+      expect(result.taskId).toBeUndefined();
+      expect((await ended(server, taskId)).status).toBe('cancelled');
+      expect((await client(server).request('tasks/cancel', { taskId })).error).toBeUndefined();
+      if (server !== 'extension') {
+        const { busy } = world.fixtures[server]!;
+        await eventually(
+          () => world.fixtures[server]!.busy.questions,
+          (count) => count === 0,
+        );
+        expect(busy.runs).toBe(0);
+      }
+    },
+  );
 
-  test('old, modern: what answers at once is answered at once', async () => {
+  test('old, modern: a call that ends at once returns its result directly', async () => {
     for (const server of ['old', 'modern']) {
       expect(textOf(await client(server).call('echo', { text: 'now' }))).toBe('now');
       expect((await client(server).call('fails', { key: 'f' })).result).toMatchObject({
@@ -440,7 +452,7 @@ describe('a modern client with the extension', () => {
     }
   });
 
-  test('modern: a question of a modern server stays input_required', async () => {
+  test('modern: a question of a modern server remains an input_required result', async () => {
     const question = await client('modern').call('ask', { key: 'stays' });
     const over = await client('modern').call(
       'ask',
@@ -453,7 +465,7 @@ describe('a modern client with the extension', () => {
     expect(textOf(over)).toContain('"answer":"yes"');
   });
 
-  test('a subscription with taskIds tells the whole task', async () => {
+  test('a subscription with taskIds gets the whole task', async () => {
     const taskId = await create('old', ['ask', { key: 'watched' }]);
     const listen = client('old').start('subscriptions/listen', {
       notifications: { taskIds: [taskId, 'task-unknown'] },
@@ -470,7 +482,7 @@ describe('a modern client with the extension', () => {
     listen.abort();
   });
 
-  test('tasks/list and tasks/result are not there', async () => {
+  test('tasks/list and tasks/result are unknown methods', async () => {
     for (const method of ['tasks/list', 'tasks/result'])
       expect((await client('core').request(method, { taskId: 'x' })).error?.code).toBe(-32601);
   });
@@ -479,13 +491,13 @@ describe('a modern client with the extension', () => {
 describe('a modern client without the extension', () => {
   const client = (server: string): ModernClient => new ModernClient(world.at(server), FORM, token);
 
-  test('is never given a task', async () => {
+  test('never gets a task', async () => {
     expect(textOf(await client('extension').call('slow_compute', { seconds: 0.1 }))).toMatch(/Computed/);
     expect(textOf(await client('core').call('slow', { key: 'plain', milliseconds: 100 }))).toBe('plain: slept');
     expect((await client('core').call('fails', { key: 'plain' })).result).toMatchObject({ isError: true });
   });
 
-  test('core: a tool that is only a task is followed, its question parked', async () => {
+  test('core: a tool that runs only as a task is followed by the gateway, and its question is parked', async () => {
     const args = { key: 'followed' };
     const parked = await client('core').call('ask', args);
     expect(Object.values(asked(parked))[0]?.params['message']).toBe('followed question 1');
@@ -497,7 +509,7 @@ describe('a modern client without the extension', () => {
     expect(runsOf(world.entries(), 'followed')).toBe(1);
   });
 
-  test('extension: what needs the extension is refused with it', async () => {
+  test('extension: a call that needs the extension is refused, and the error names the extension', async () => {
     const exchange = client('extension').startCall('failing_job', {});
     const [refused] = await exchange.ended;
     expect(refused?.error).toMatchObject({
@@ -509,7 +521,7 @@ describe('a modern client without the extension', () => {
       expect((await client('core').request(method, { taskId: 'x' })).error?.code).toBe(-32021);
   });
 
-  test('old: the legacy task parameter means nothing', async () => {
+  test('old: the legacy task parameter is ignored', async () => {
     const { result } = await client('old').request('tools/call', {
       name: 'echo',
       arguments: { text: 'now' },
@@ -519,7 +531,7 @@ describe('a modern client without the extension', () => {
   });
 });
 
-test('calls that ask from inside a task count too', async () => {
+test('calls that ask inside a task count towards the limit of parked calls', async () => {
   const small = await startWorld({ http: { old: {} }, config: { bridge: { maxParkedPerCaller: 1 } } });
   const client = await LegacyClient.open(small.mcp, '2025-11-25', FORM);
   const create = async (key: string): Promise<string> =>
@@ -544,7 +556,7 @@ test('calls that ask from inside a task count too', async () => {
   await small.close();
 });
 
-test('calls that wait as tasks count like calls that wait otherwise', async () => {
+test('tasks that wait for an answer and other parked calls share one limit', async () => {
   const small = await startWorld({ http: { old: {} }, config: { bridge: { maxParkedPerCaller: 2 } } });
   const client = new ModernClient(small.mcp, { ...FORM, ...WITH_TASKS });
   const first = (await client.call('old__ask', { key: 'one' })).result;

@@ -7,7 +7,7 @@ import { setTimeout as delay } from 'node:timers/promises';
 import type { Answer, EraClient, FixtureServer, Json, ServerTransport } from './peers.js';
 
 export interface Cell {
-  /** The indexes of the client's and the server's revision, from zero. */
+  /** The positions of the client's and the server's revision in the list of revisions, from zero. */
   readonly c: number;
   readonly s: number;
   readonly server: FixtureServer;
@@ -15,7 +15,7 @@ export interface Cell {
   readonly client: EraClient;
   /** A client with every capability of its revision. */
   readonly asked: EraClient;
-  /** How `asked` answers from now on. */
+  /** Sets the answers of `asked` for all later questions. */
   answer: Answer;
 }
 
@@ -67,7 +67,7 @@ export const textOf = (result: Json): string =>
     .map((block) => String(block['text'] ?? ''))
     .join('');
 
-/** Waits for a condition; the timeout only bounds a failure and measures nothing. */
+/** Waits for a condition. The timeout only ends a failed test; it is not part of the expectation. */
 export async function eventually<T>(what: string, look: () => T | undefined | false, patience = 30_000): Promise<T> {
   for (const end = Date.now() + patience; ; ) {
     const seen = look();
@@ -475,7 +475,7 @@ const GATEWAY_CASES: readonly Case[] = [
   },
 ];
 
-/** Accepts every form with valid content, samples as a model that knows one city, and has one root. */
+/** Accepts every form with valid content, answers sampling with a fixed text, and has one root. */
 export const ACCEPT: Answer = (method, params) => {
   if (method === 'roots/list') return { roots: [{ uri: 'file:///work', name: 'work' }] };
   if (method === 'sampling/createMessage') {
@@ -526,7 +526,8 @@ const BRIDGE_CASES: readonly Case[] = [
       assert.deepEqual(await ask(cell, 'ask_form'), { action: 'accept', content: { name: 'the name' } });
       const { params } = cell.asked.questions.at(-1)!;
       assert.match(String(params['message']), /Please fill in/);
-      if (cell.c === 2) assert.ok(!('mode' in params), 'a mode for a client that knows none');
+      if (cell.c === 2)
+        assert.ok(!('mode' in params), "the question has a mode, which this client's revision does not have");
     },
     attempt: attempt('ask_form'),
     reason: NO_ONE,
@@ -592,7 +593,7 @@ const BRIDGE_CASES: readonly Case[] = [
         .slice(before)
         .filter(({ method }) => method === 'notifications/progress')
         .map(({ params }) => Number(params?.['progress']));
-      // A modern server restarts with each round, so it may report the first step again.
+      // A modern server runs the tool from the start in each round, so it may report the first step again.
       assert.deepEqual([...new Set(seen)], [1, 2]);
       assert.equal(cell.server.happened('run', tag).length, 1);
     },
@@ -750,6 +751,6 @@ export async function checkRefused(one: Case, cell: Cell): Promise<void> {
     },
     (error: RpcFailure) => `${error.message} ${JSON.stringify(error.data ?? '')}`,
   );
-  assert.ok(Date.now() - started < REFUSAL_TIME, `refused only after ${Date.now() - started} ms: ${said}`);
+  assert.ok(Date.now() - started < REFUSAL_TIME, `the refusal took ${Date.now() - started} ms: ${said}`);
   assert.match(said, one.reason ?? /./);
 }

@@ -7,7 +7,7 @@ import { CASES } from './cases.js';
 import { openTestbed, runCell, type Testbed } from './matrix.js';
 import { CLIENT_TRANSPORTS, REVISIONS, type Revision, type ServerTransport } from './peers.js';
 
-/** Together, the columns cover each transport at least once. */
+/** The columns together cover each transport at least once. */
 const TRANSPORT: Readonly<Record<Revision, ServerTransport>> = {
   '2024-11-05': 'sse',
   '2025-03-26': 'stdio',

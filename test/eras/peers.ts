@@ -167,7 +167,7 @@ export interface EraClient {
   notify(method: string, params?: Json): Promise<void>;
   /** Subscribes to a resource in the way of this era; resolves when the subscription is confirmed. */
   subscribe(uri: string): Promise<() => Promise<void>>;
-  /** Subscribes to list changes, if this era needs a subscription. */
+  /** Subscribes to list changes, if the era of the client has such a subscription. */
   watchLists(): Promise<() => Promise<void>>;
   /** Requests logs of this level and above: for the session, or in `_meta` of each later call. */
   setLevel(level: string): Promise<void>;
@@ -218,7 +218,7 @@ function overhear(transport: SdkTransport): Message[] {
   Object.defineProperty(transport, 'onmessage', {
     get: () => inner && listening,
     set: (handler: SdkTransport['onmessage']) => {
-      // A client that passes the transport on wraps the handler it finds there.
+      // A client that passes the transport on sets a handler that wraps this one.
       if (handler !== listening) inner = handler;
     },
   });

@@ -96,7 +96,7 @@ function events(text: string): SseEvent[] {
   return seen;
 }
 
-/** An event stream, readable while it arrives. */
+/** An event stream that can be read while it arrives. */
 export interface Stream {
   readonly status: number;
   readonly events: readonly SseEvent[];
@@ -125,7 +125,7 @@ export async function openStream(url: string, init: RequestInit): Promise<Stream
   };
 }
 
-/** A session of the handshake era, opened without an SDK. */
+/** A legacy session, opened without an SDK. */
 export async function openSession(
   url: string,
   revision: string,

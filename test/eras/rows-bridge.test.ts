@@ -130,7 +130,7 @@ describe('legacy client, modern server', () => {
   });
 
   test.each(LEGACY.map((revision) => [revision]))(
-    'BR-05 %s: rounds with only a state are invisible, paced and limited',
+    'BR-05 %s: rounds with a state and no question are repeated by the gateway, with pauses and up to a limit',
     async (revision) => {
       const server = testbed.server(MODERN, 'http');
       const client = await connect(revision, MODERN);
@@ -254,7 +254,7 @@ describe('modern client, legacy server', () => {
   );
 
   test.each(UPSTREAMS)(
-    'BR-14 states that do not belong to this request are refused without reaching a %s server over %s',
+    'BR-14 a state that does not belong to the request is refused, and does not reach the %s server over %s',
     async (revision, transport) => {
       const tokens = ['ada', 'bob'].map((name) => ({ name, token: `token-of-${name}-0123456789-0123456789` }));
       const small = await openTestbed([[revision, transport]], { auth: { tokens } });

@@ -99,7 +99,7 @@ describe('all cells', () => {
   });
 
   test.each(REVISIONS.map((server) => [server]))(
-    'BR-02 `_meta` of one hop is written anew, the rest survives, before %s',
+    'BR-02 the gateway replaces the members of `_meta` that belong to one hop, and keeps the others, before %s',
     async (server) => {
       const transport = server === '2024-11-05' ? 'stdio' : 'http';
       const url = urlOf(server, transport);
@@ -552,7 +552,7 @@ describe('modern client, modern server', () => {
     expect(await declaredFor({})).toEqual({});
   });
 
-  test('BR-26 private data of one caller is useless to another', async () => {
+  test('BR-26 a cursor of one caller is refused for another, and lists and contents are marked private', async () => {
     const tokens = ['ada', 'bob'].map((name) => ({ name, token: `token-of-${name}-0123456789-0123456789` }));
     const small = await openTestbed([['2026-07-28', 'http']], { auth: { tokens } });
     try {
@@ -574,7 +574,7 @@ describe('modern client, modern server', () => {
 
 describe('legacy client, legacy server', () => {
   test.each(LEGACY.flatMap((client) => LEGACY.map((server) => [client, server] as const)))(
-    'BR-27 %s to %s: each gets the members of its revision',
+    'BR-27 %s to %s: each side gets the members of its revision',
     async (revision, server) => {
       const [c, s] = [REVISIONS.indexOf(revision), REVISIONS.indexOf(server)];
       const client = await connect(revision, server, server === '2024-11-05' ? 'stdio' : 'http');

@@ -4,7 +4,7 @@ import path from 'node:path';
 
 export interface Change {
   readonly title: string;
-  /** The files of the change, new or changed. */
+  /** The files that the change adds or changes. */
   readonly files: ReadonlyMap<string, 'new' | 'changed'>;
   readonly added: ReadonlyMap<string, string>;
   readonly patches: readonly { readonly file: string; readonly hunks: readonly Hunk[] }[];

@@ -44,7 +44,7 @@ it('shows the changes that maintainers make', () => {
 });
 
 describe.each(CHANGES.map((change): [string, Change] => [change.title, change]))('%s', (_, change) => {
-  it('touches one new file and at most two others, and shows all of them', () => {
+  it('changes one new file and at most two others, and shows all of them', () => {
     const kinds = [...change.files.values()];
     expect(kinds.filter((kind) => kind === 'new').length).toBeLessThanOrEqual(1);
     expect(kinds.filter((kind) => kind === 'changed').length).toBeLessThanOrEqual(2);

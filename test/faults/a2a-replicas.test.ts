@@ -146,8 +146,8 @@ describe.each(CLUSTERS)('agents behind two replicas over %s', (engine) => {
     await there.cancel(own.id);
     const canceled = performance.now();
     await own.ended;
-    // Sooner than the next check of its claims.
-    console.log(`${engine}: told of the cancel after ${Math.round(performance.now() - canceled)} ms`);
+    // This is sooner than the next check of its claims.
+    console.log(`${engine}: got the cancel after ${Math.round(performance.now() - canceled)} ms`);
     expect(performance.now() - canceled).toBeLessThan(1_800);
     expect(own.last).toBe('canceled');
     expect(own.late).toBe(0);

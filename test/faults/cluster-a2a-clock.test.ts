@@ -42,7 +42,7 @@ const readBody = async (request: IncomingMessage): Promise<string> => {
   return body;
 };
 
-/** Continues its tasks on request, sets no timestamps, and counts the followers of each task. */
+/** An agent that continues its tasks on request, sets no timestamps, and counts the followers of each task. */
 class CountingAgent {
   readonly tasks = new Map<string, Work>();
   url = '';
@@ -122,7 +122,7 @@ class CountingAgent {
 /** Answers slowly, so that two senders of one notification would overlap. */
 class SlowReceiver {
   readonly got: { path: string; id: string; at: number; stamp: number }[] = [];
-  /** Notifications that arrived before the same one was answered. */
+  /** Notifications that arrived again before their first delivery was answered. */
   readonly twice: string[] = [];
   url = '';
   private server!: Server;
@@ -214,7 +214,7 @@ describe.each(CLUSTERS)('agents behind two replicas over %s', (engine) => {
     const stored = await storedTask(engines.db, id);
     expect(faultsOf(stored)).toEqual([]);
     expect(piecesWritten(stored)).toEqual(numbers(pieces));
-    // Delivered in time, each once and in order.
+    // The notifications were delivered in time, each once and in order.
     await eventually(() => deliveredNumbers(receiver.ids(path)).includes(stored.seq), Boolean, 20_000);
     const heard = receiver.ids(path);
     expect(new Set(heard).size).toBe(heard.length);
@@ -262,7 +262,7 @@ describe.each(CLUSTERS)('agents behind two replicas over %s', (engine) => {
     await a.kill();
     const killed = performance.now();
     await eventually(() => agent.of(left.id).asked > 0 && agent.of(left.id).open.size === 1, Boolean, NOTICED);
-    console.log(`${engine}: gone on with ${Math.round(performance.now() - killed)} ms after the kill`);
+    console.log(`${engine}: continued ${Math.round(performance.now() - killed)} ms after the kill`);
     agent.tell(left.id);
     agent.finish(left.id);
     await left.other.ended;

@@ -125,7 +125,7 @@ describe.each(CLUSTERS)('tasks of two replicas over %s', (engine) => {
   };
 
   test.each(['one-rpc', 'one-plain', 'three-rpc'])(
-    '24: the replica that streams a task of %s is killed: subscriptions, reads and notifications continue at the other',
+    '24: the replica that follows a task of %s is killed: subscriptions, reads and notifications continue at the other replica',
     async (agent) => {
       await startBoth();
       const [at, there] = await Promise.all([connectTo(a, agent), connectTo(b, agent)]);
@@ -148,7 +148,7 @@ describe.each(CLUSTERS)('tasks of two replicas over %s', (engine) => {
         (count) => count >= told + 5,
         NOTICED,
       );
-      console.log(`${engine}, ${agent}: went on ${Math.round(performance.now() - killed)} ms after the kill`);
+      console.log(`${engine}, ${agent}: continued ${Math.round(performance.now() - killed)} ms after the kill`);
       const seen = piecesOf(await there.get(own.id)).length;
       expect(seen).toBeGreaterThan(told);
       const third = await subscribed(there, own.id);

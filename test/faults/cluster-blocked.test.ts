@@ -129,7 +129,7 @@ describe.each(CLUSTERS)('replicas over %s', (engine) => {
     }
     console.log(
       `${engine}, ${count} replicas, blocked for ${blockMs} ms: ${CALLS - cut} calls continued, ${cut} were ended by another; ` +
-        `it served again ${back} ms later; worst call elsewhere ${Math.round(worst)} ms`,
+        `it served requests again ${back} ms later; worst call elsewhere ${Math.round(worst)} ms`,
     );
     expect(progressOf(said)).toEqual(upTo(TICKS));
     expect(said.filter(({ id }) => id === own.id)).toHaveLength(1);

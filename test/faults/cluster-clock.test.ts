@@ -1,6 +1,6 @@
 /**
  * Case 30: the clock of one of several replicas jumps by an hour, far more than any lifetime. Sessions, tasks and
- * parked calls continue at all replicas; nothing gets two owners; new ones are valid at all replicas.
+ * parked calls continue at all replicas, and none of them gets two owners. New ones are valid at all replicas.
  */
 import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest';
 import { Program } from '../cluster/support/program.js';

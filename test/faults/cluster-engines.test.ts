@@ -101,7 +101,7 @@ describe.each(CASES)('%i replicas over %s', (count, engine) => {
     return performance.now() - began;
   };
 
-  /** Checks the guarantees during an outage and after it. */
+  /** Checks the guarantees during an outage and afterwards. */
   const outage = async (
     name: string,
     break_: () => unknown,
@@ -165,7 +165,7 @@ describe.each(CASES)('%i replicas over %s', (count, engine) => {
       databaseRefused,
     ));
 
-  /** A separate connection to the gateway's database, with the same rights. */
+  /** Opens a separate connection to the gateway's database, with the same rights. */
   const asAdmin = async (use: (client: pg.Client) => Promise<unknown>): Promise<pg.Client> => {
     const client = new pg.Client({ connectionString: engines.db });
     client.on('error', () => {});
@@ -266,7 +266,7 @@ describe.each(CASES)('%i replicas over %s', (count, engine) => {
       }
     });
 
-    test('27: Redis is slow: half a second for everything', async () => {
+    test('27: Redis is slow: every command takes half a second', async () => {
       const admin = new Redis(redis().url);
       let pausing: NodeJS.Timeout | undefined;
       try {

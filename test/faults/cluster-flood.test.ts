@@ -75,7 +75,7 @@ describe.each(CLUSTERS)('floods of progress to clients of three replicas over %s
   const rises = (values: readonly number[]): boolean => values.every((value, i) => i === 0 || value > values[i - 1]!);
 
   test.each(['remote', 'piped'])(
-    '19: %s: endless calls are ended, read or unread; each ends once, with the same end at every replica',
+    '19: %s: endless calls are ended, whether the client reads or not; each gets one end, which is the same at every replica',
     async (server) => {
       traffic = new Traffic(replicas, 'counted__quick');
       const [a, b, c] = replicas as [Replica, Replica, Replica];
@@ -116,7 +116,7 @@ describe.each(CLUSTERS)('floods of progress to clients of three replicas over %s
     },
   );
 
-  test('19: a finite flood is thinned out on the way to another replica; its answer and its last progress arrive', async () => {
+  test('19: on the way to another replica, some progress of a finite flood is dropped; the answer and the last progress arrive', async () => {
     traffic = new Traffic(replicas, 'counted__quick');
     const count = 15_000;
     for (const at of replicas) {

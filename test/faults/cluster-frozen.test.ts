@@ -39,7 +39,7 @@ describe('locks of a frozen process', () => {
     for (let i = 0; i < ROUNDS; i++) {
       await sleep(10 + Math.random() * 20);
       child.process.kill('SIGSTOP');
-      // Statements that were sent are completed first.
+      // The server first completes the statements that it has received.
       for (let looks = 0; looks < 10; looks++) {
         await sleep(80);
         if ((await openTransactions()) === 0) break;

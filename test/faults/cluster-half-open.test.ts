@@ -88,7 +88,8 @@ describe.each(CASES)('half-open clients of %i replicas over %s', (count, engine)
       vanished.map(async ({ session, id, exchange }, n) => {
         const heard: Message[] = [...exchange.messages];
         const last = exchange.lastEventId!;
-        // Some clients return at once, some after the end of the call; some at the same replica, some at another.
+        // Some clients return at once, others after the end of the call; some return to the same replica, others to
+        // another one.
         if (n % 2 === 1) await eventually(() => counted.over.includes(key(n)), Boolean);
         const at = replicas[(n >> 1) % count]!;
         const again = await open(at, session, last);
@@ -116,7 +117,7 @@ describe.each(CASES)('half-open clients of %i replicas over %s', (count, engine)
     await listening.until(({ method }) => method === 'notifications/subscriptions/acknowledged');
     proxy.set({ blackHole: true });
 
-    // Without an event id A sees a second stream; the other replicas know of no stream.
+    // Without an event id, A refuses a second stream. The other replicas do not know about the open stream.
     expect((await open(a, session)).status).toBe(409);
     const elsewhere = await Promise.all(others.map((replica) => open(replica, session)));
     const changed = ({ messages }: EventStream): boolean => messages.some(({ method }) => method === CHANGED);

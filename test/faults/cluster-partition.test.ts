@@ -74,7 +74,7 @@ describe.each(CASES)('the owner of a process is cut off %s from %s', (_how, engi
     };
   };
 
-  test(`${ROUNDS} rounds: calls run in one process and then in the other, never alternately`, async () => {
+  test(`${ROUNDS} rounds: calls move to the other process once, and never alternate between the two processes`, async () => {
     program = new Program();
     const servers = { local: program.settings };
     // The replica behind the proxy uses the server first, so it becomes the owner.

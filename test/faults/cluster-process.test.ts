@@ -1,4 +1,4 @@
-/** Cases 25 and 27 for stdio servers: one owner at a time, despite failures of the owner or the engine. */
+/** Cases 25 and 27 for stdio servers: there is one owner at a time, also after failures of the owner or the engine. */
 import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest';
 import { Program } from '../cluster/support/program.js';
 import { ALICE, CLUSTERS, type Replica, type Replicas, startEngines } from '../cluster/support/replicas.js';

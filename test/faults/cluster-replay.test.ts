@@ -25,7 +25,7 @@ const streamOf = (id: string): string => id.replace(/\.\d+$/, '');
 
 const seqOf = (event: Event | undefined): number => Number(idOf(event).replace(/^.*\./, ''));
 
-/** Ids with the format of `id` that no client ever got. */
+/** Makes ids in the format of `id` that no client ever received. */
 const unknown = (id: string): string[] => {
   const stream = streamOf(id);
   const others = [stream.replace(/r\d+$/, 'r99'), stream.replace(/r(\d+)$/, 's$1'), `x${stream}`, stream.toUpperCase()];
@@ -173,7 +173,8 @@ describe.each(CASES)('ids of events at %i replicas over %s', (count, engine) => 
     ]);
     await expectResumable(mine.headers, first);
     await expectResumable(mine.headers, second);
-    // Numbers that only the second stream has. The number after the end of the first one is another case.
+    // Event numbers that only the second stream has. The first number after the end of the first stream is tested
+    // elsewhere.
     const beyond = second.slice(first.length + 1).map((event) => `${streamOf(idOf(first[0]))}.${seqOf(event)}`);
     for (const at of others) expect(await served(at, mine.headers, beyond)).toEqual([]);
   });
@@ -186,7 +187,7 @@ describe.each(CASES)('ids of events at %i replicas over %s', (count, engine) => 
   });
 
   test.each([
-    // Slow enough that progress is not thinned out.
+    // Slow enough that the gateway drops no progress.
     ['events', { count: 1_200, every: 4 }],
     ['bytes', { count: 80, every: 0, size: 20_000 }],
   ])('14: ids beyond the bound on %s are refused, the rest is replayed without a gap', async (name, args) => {
@@ -204,7 +205,7 @@ describe.each(CASES)('ids of events at %i replicas over %s', (count, engine) => 
     }
   });
 
-  test('14: an expired copy is read at the maker, which keeps its own copy for longer', async () => {
+  test('14: if the copy on the bus has expired, the events come from the maker, which keeps them for longer', async () => {
     const mine = await open();
     const events = await run(a, mine, 'old', { count: 5 });
     await expectResumable(mine.headers, events);

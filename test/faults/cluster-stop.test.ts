@@ -59,7 +59,7 @@ class Balanced {
           ),
           exchange.ended,
         ]);
-        // Balancers retry a refused connection at another replica; every other call must succeed.
+        // A load balancer repeats a refused connection at another replica. Every other failure is a failed call.
         if (refused) this.well.delete(replica);
         else if (exchange.messages[0] && textOf(exchange.messages[0]) === `${key} done`)
           this.served.set(replica, (this.served.get(replica) ?? 0) + 1);

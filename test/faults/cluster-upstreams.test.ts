@@ -124,7 +124,7 @@ describe.each(CLUSTERS)('three replicas over %s', (engine) => {
     await fine(others[0]!);
   });
 
-  test('13: a client that stops reading at B a stream of A costs B bounded memory, and can resume elsewhere', async () => {
+  test('13: a client at B that stops reading a stream of A costs B bounded memory, and can resume at another replica', async () => {
     const [a, b, c] = replicas as [Replica, Replica, Replica];
     traffic = new Traffic(replicas, 'counted__quick');
     // Far more than the limits on unread bytes and on kept events; each call stays below its own limit.
@@ -140,14 +140,15 @@ describe.each(CLUSTERS)('three replicas over %s', (engine) => {
       const lines = Object.entries(headers).map(([name, value]) => `${name}: ${value}\r\n`);
       socket.write(`GET /mcp HTTP/1.1\r\nHost: localhost\r\n${lines.join('')}\r\n`);
       await new Promise((resolve) => socket.once('readable', resolve));
-      // The client reads nothing from here on.
+      // From here on the client reads nothing.
       expect(progressOf(await exchange.ended)).toEqual(upTo(count));
       expect(await session.status(c, exchange.lastEventId!)).toBe(200);
       socket.destroy();
     };
     const stallAll = (from: number): Promise<unknown> =>
       Promise.all(Array.from({ length: readers }, (_, n) => stall(from + n)));
-    // The first round warms the process up; the second one shows the memory kept for stalled readers.
+    // The first round lets the heap reach its usual size. The second round shows the memory that is kept for stalled
+    // readers.
     await stallAll(0);
     const before = memoryOf(b);
     await stallAll(readers);
@@ -158,7 +159,7 @@ describe.each(CLUSTERS)('three replicas over %s', (engine) => {
   });
 
   test.each(['fin', 'rst'] as const)(
-    '18: a server dies by %s in mid-stream: one end, the same at every replica',
+    '18: a server dies by %s in the middle of a stream: the call gets one end, the same at every replica',
     async (cutBy) => {
       const [a, b, c] = replicas as [Replica, Replica, Replica];
       traffic = new Traffic(replicas, 'counted__quick');
@@ -237,7 +238,7 @@ describe.each(CLUSTERS)('three replicas over %s', (engine) => {
     expect((memoryOf(owner) - before) / MIB).toBeLessThan(64);
   });
 
-  test('22: a process that never starts and a missing program: explained at every replica, other servers work', async () => {
+  test('22: a process that never starts and a missing program: the error names the cause at every replica, and other servers work', async () => {
     traffic = new Traffic(replicas, 'counted__quick');
     for (const name of ['dies', 'missing']) {
       const answers = await Promise.all(replicas.map((replica) => call(replica, `${name}__anything`)));
@@ -252,7 +253,7 @@ describe.each(CLUSTERS)('three replicas over %s', (engine) => {
       await Promise.all(replicas.map((replica) => call(replica, 'missing__anything')));
       console.log(`${engine}: a missing program is reported after ${Math.round(performance.now() - began)} ms`);
     }
-    // Restarts have growing pauses and then stop: not one start per call.
+    // The pauses between restarts grow, and then there are no more restarts: not every call starts the process.
     await Promise.all(Array.from({ length: 60 }, (_, i) => call(replicas[i % 3]!, 'dies__anything')));
     expect(await startsOf('dies')).toBeLessThan(25);
     await sleep(100);

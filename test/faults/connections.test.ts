@@ -179,17 +179,17 @@ describe('case 10: descriptors', () => {
     };
     for (let round = 0; round < 8; round++) {
       for (const server of ['modern', 'legacy'])
-        await refused(modern.startCall(`${server}__say`, { text: 'no way out' }));
-      await refused(modern.startCall('local__echo', { text: 'no way out' }));
+        await refused(modern.startCall(`${server}__say`, { text: 'no free descriptor' }));
+      await refused(modern.startCall('local__echo', { text: 'no free descriptor' }));
     }
     for (const name of ['modern__say', 'legacy__say', 'local__echo']) {
-      await refused(session.start('tools/call', { name, arguments: { text: 'no way out' } }).exchange);
+      await refused(session.start('tools/call', { name, arguments: { text: 'no free descriptor' } }).exchange);
     }
     expect(rogue.posted.length).toBe(sent);
     // Requests that need no descriptor work.
     const list = await modern.request('tools/list');
     expect(list.result.tools.length).toBeGreaterThan(3);
-    expect(JSON.stringify(list)).not.toContain('no way out');
+    expect(JSON.stringify(list)).not.toContain('no free descriptor');
     limit(1_024);
 
     for (const server of ['modern', 'legacy']) expect(await say(server, 'again')).toBe('again');

@@ -22,7 +22,7 @@ async function flood({ res, id, era, args, progressToken }: Called, count: numbe
       text += event({ jsonrpc: '2.0', method: 'notifications/progress', params });
     }
     if (!res.write(text)) await drained(res);
-    // Let readers in the same process run.
+    // Lets readers in the same process run.
     await new Promise((resolve) => setImmediate(resolve));
   }
   if (!res.destroyed) res.end(event(answer(id, 'all of it', era)));

@@ -13,7 +13,7 @@ const CALLS = 60;
 const p99 = (took: readonly number[]): number =>
   [...took].sort((a, b) => a - b)[Math.floor(took.length * 0.99)] ?? Number.NaN;
 
-test('S23: a caller that sends many times its rate leaves the p99 of another under twice its base', async () => {
+test('S23: while a caller sends many times its rate, the p99 latency of another caller stays below twice its usual value', async () => {
   const server = await startItems('open');
   const gateway = await startGateway({
     log: { level: 'warn' },
@@ -40,7 +40,7 @@ test('S23: a caller that sends many times its rate leaves the p99 of another und
       return took;
     };
     let seen: Record<number, number> = {};
-    // Short rounds of both alternate, so that other load on the machine concerns both alike.
+    // Short rounds of both kinds alternate, so that other load on the machine affects both in the same way.
     const ratio = async (): Promise<number> => {
       const base: number[] = [];
       const flooded: number[] = [];

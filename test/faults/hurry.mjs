@@ -1,5 +1,5 @@
 /**
- * Loaded into a gateway with `--import`, before other modules: replaces the interval between two pings (15 s) by
+ * Loaded into a gateway with `--import` before other modules. Replaces the interval between two pings (15 s) by
  * FAULT_PING_MS and the age limit of a stream (10 min) by FAULT_AGE_MS. Other timers are unchanged.
  */
 const { setInterval, setTimeout } = globalThis;

@@ -153,7 +153,7 @@ describe('case 30: lists', () => {
     expect(names).toHaveLength(KEPT);
     expect(new Set(names).size).toBe(KEPT);
     expect(largest).toBeLessThanOrEqual(1_000);
-    // No call waits for the whole list, and calls are about as quick as pages.
+    // No call waits for the whole list: a call takes about as long as a page.
     expect(worst).toBeLessThan(took);
     expect(calls).toBeGreaterThan(pages / 8);
     expect(textOf(await client().call('whole__tool-29999', {}))).toBe('tool-29999');

@@ -76,7 +76,7 @@ async function unread({ headers, body }: Ask): Promise<Wire> {
 const valuesOf = (messages: readonly Message[]): number[] =>
   messages.filter(({ method }) => method === 'notifications/progress').map(({ params }) => params.progress);
 
-/** Expects increasing, thinned-out progress followed by one answer; returns the answer. */
+/** Expects increasing progress with gaps, followed by one answer. Returns the answer. */
 function oneAnswer(messages: readonly Message[]): Message {
   const values = valuesOf(messages);
   expect(values.every((value, i) => i === 0 || value > values[i - 1]!)).toBe(true);
@@ -90,7 +90,7 @@ const CUT = { code: -32603, data: { reason: 'upstream_error', outcome: 'unknown'
 
 describe.each(['modern', 'legacy', 'piped'])('case 19: a %s server that reports progress without end', (server) => {
   it.each(['modern', 'legacy'])(
-    'to a %s client that reads: the call ends, and the error tells the client why',
+    'to a %s client that reads: the call ends, and the error names the reason',
     async (era) => {
       const before = world.memory();
       const gone = await given(server);
@@ -127,7 +127,7 @@ describe.each(['modern', 'legacy', 'piped'])('case 19: a %s server that reports 
   );
 
   it.each(['modern', 'legacy'])(
-    'or with an end, to a %s client that reads slowly: it gets thinned-out progress and the answer',
+    'with an end, to a %s client that reads slowly: the client gets a part of the progress, and the answer',
     async (era) => {
       const count = 15_000;
       const stream = await EventStream.open(world.mcp, await asked(era, server, 'many', { count, size: 500 }));

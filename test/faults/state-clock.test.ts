@@ -68,7 +68,7 @@ describe.each(ENGINES)('a replica whose clock jumps, on %s', (engine) => {
     expect(await state.tasks.get('theirs before')).toMatchObject({ value: 'theirs before' });
     expect(await there('tasks.get', 'theirs before')).toMatchObject({ value: 'theirs before' });
     expect(await state.parked.take('parked')).toMatchObject({ value: 'parked' });
-    // An expired row is expired for both.
+    // An expired row counts as expired at both replicas.
     await state.sessions.create({ ...row('over', wallMs()), expiresAt: wallMs() - 1_000 });
     expect(await there('sessions.get', 'over')).toBeNull();
   });

@@ -55,7 +55,7 @@ const SCRIPT: Script = {
   logs: ({ res }: Called) => void endless(stream(res), () => LOG),
 };
 
-/** The same over stdio, and a server that starts to log after a call, independent of any call. */
+/** The same server over stdio, and a server that starts to log after a call without belonging to any call. */
 const PROGRAM = `
 import { createInterface } from 'node:readline';
 const say = (message) => process.stdout.write(JSON.stringify(message) + '\\n');

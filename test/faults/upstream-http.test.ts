@@ -177,7 +177,7 @@ beforeAll(async () => {
   await new Promise((resolve) => closed.close(resolve));
   const plain = await listening(createTcp((socket) => socket.end('HTTP/1.1 400 Bad Request\r\n\r\n')));
   const keyless = await listening(createTls({}));
-  // Accepts connections and never sends a byte.
+  // A server that accepts connections and never sends a byte.
   const mute = await listening(createTcp(() => {}));
   world = await startWorld({
     // S25: only operators see the answers of servers.
@@ -222,7 +222,7 @@ describe('case 16: servers that cannot be reached', () => {
     async (server) => {
       const started = Date.now();
       failure(await call(server, 'anything'), 'upstream_unavailable', 'not_executed');
-      // Within the connect timeout, without the call timeout on top.
+      // The error comes within the connect timeout. The call timeout is not added.
       expect(Date.now() - started).toBeLessThan(10_000);
       const session = await Session.open(world.mcp, '2025-06-18');
       const reply = await session.call(`${server}__anything`, {}, 'one');
@@ -257,7 +257,7 @@ describe('case 16: servers that cannot be reached', () => {
         const reply = await modernCall(other.mcp, 'down__x', {}, { id: 'one' });
         failure(reply, 'upstream_unavailable', 'not_executed');
       }
-      // One of them may be for the list of tools.
+      // One of the contacts may be for the list of tools.
       expect(connections).toBeLessThanOrEqual(10);
       expect(connections).toBeGreaterThanOrEqual(5);
     } finally {
@@ -286,7 +286,7 @@ describe.each(ERAS)('case 17: a %s server that never answers', (era) => {
     });
     await open.end();
     const { messages } = open;
-    // For longer than the timeout of a silent call.
+    // The call runs longer than the timeout of a call without progress.
     expect(messages.filter(({ method }) => method === 'notifications/progress').length).toBeGreaterThanOrEqual(4);
     expect(messages.at(-1)).toMatchObject({
       id: 'one',

@@ -107,7 +107,7 @@ describe('case 22: stdio servers', () => {
     expect(textOf((await call('fine', { text: 'next' })).json)).toBe('next');
   });
 
-  it('case 22: a server that is probed first behaves the same', async () => {
+  it('case 22: a server whose era is probed first behaves in the same way', async () => {
     expect(textOf((await call('fine', { text: 'probed' }, 'probed')).json)).toBe('probed');
     expect((await call('die', {}, 'probed')).json.error.data.outcome).toBe('unknown');
   });

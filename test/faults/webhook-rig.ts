@@ -126,7 +126,7 @@ export class Rig {
     readonly state: State,
     { outbox, sender, egress: settings, lookup, signing }: RigOptions,
   ) {
-    // A thousandth of the schedule: 5 ms, 30 ms, 120 ms, 600 ms …
+    // The schedule divided by a thousand: 5 ms, 30 ms, 120 ms, 600 ms …
     this.outbox = new Outbox<QueuedPush>(state.db, { random: () => 0.001, ...outbox });
     this.records = agentRecords(state, { taskTtl: 3_600_000, shared: false });
     this.seal = new Seal(state.keyring);

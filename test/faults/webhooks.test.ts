@@ -61,7 +61,7 @@ const lastError = async (rig: Rig): Promise<string> => {
 };
 
 describe('S1-43: a receiver that fails', () => {
-  test('S-52 G-51: 500s for an hour: delivered afterwards, in order, at least once, with the id of the first attempt', async () => {
+  test('S-52 G-51: an hour of status 500: the notifications are delivered afterwards, in order, at least once, with the ids of the first attempts', async () => {
     const receiver = await receive(status(500));
     // The schedule runs 5,000 times faster: 0 s, 5 s, 35 s, 2.5 min, 12.5 min, 42.5 min, and then two hours later.
     const rig = await open({ outbox: { random: () => 0.000_2 } });
@@ -114,7 +114,7 @@ describe('S1-43: a receiver that fails', () => {
     }
   });
 
-  test('a slow body after a 2xx delays nothing: the status is the answer', async () => {
+  test('a slow body after a 2xx causes no delay, because only the status counts', async () => {
     let cut = 0;
     const receiver = await receive((_, res) => {
       res.writeHead(200, { 'Content-Type': 'text/plain' });
@@ -203,7 +203,7 @@ describe('S1-43: a receiver that fails', () => {
     expect(await rig.news(key, 'four')).toHaveLength(1);
   });
 
-  test('410: nothing more is sent there even while disabling the configuration takes time', async () => {
+  test('410: nothing more is sent there, even if disabling the configuration takes some time', async () => {
     const receiver = await receive(status(410));
     const rig = await open();
     const key = await rig.task('t1', { url: receiver.url() });
@@ -215,7 +215,7 @@ describe('S1-43: a receiver that fails', () => {
     rig.pushes.disable = async (...args) => {
       // The queue is claimed several times meanwhile.
       const before = claims;
-      await until('the queue is looked at', () => claims >= before + 5);
+      await until('the queue is read', () => claims >= before + 5);
       await disable(...args);
     };
     rig.sender.start();
@@ -283,7 +283,7 @@ describe('several receivers', () => {
     await rig.news(bad, 'x');
     rig.sender.start();
     await until('left alone', () => dead.got.length >= 10);
-    await until('a bad URL asked often', () => shared.got.length >= 5);
+    await until('a bad URL has many attempts', () => shared.got.length >= 5);
     const asked = dead.got.length;
     // Attempts that were under way together may all have failed.
     expect(asked).toBeLessThan(15);
@@ -293,7 +293,7 @@ describe('several receivers', () => {
     expect(dead.got).toHaveLength(asked);
   });
 
-  test('G-51: after the pause a host gets one attempt, and then everything', async () => {
+  test('G-51: after the pause a host gets one attempt, and after its success all waiting notifications', async () => {
     const receiver = await receive(status(500));
     const rig = await open({ sender: { restMs: 300 } });
     for (let i = 0; i < 20; i++) await rig.news(await rig.task(`t${i}`, { url: receiver.url(`/${i}`) }), 'x');
@@ -337,7 +337,7 @@ describe('names and addresses', () => {
       await expect(rig.task('t1', { url })).rejects.toMatchObject({ reason: 'invalid_params' });
   });
 
-  test('a name that does not resolve is an ordinary failure: the delivery succeeds once it resolves', async () => {
+  test('a name that does not resolve is a failed attempt, which is repeated until the name resolves', async () => {
     const receiver = await receive();
     let exists = false;
     let asked = 0;

@@ -21,7 +21,7 @@ import { body, type FuzzHeaders, headers, idsIn, mirrorsOf, settings } from './m
 const HOUR = 3_600_000;
 /** Longer than every timeout of the gateway in this test. */
 const PATIENCE = 20_000;
-/** A stream without data for this long counts as one that stays open, such as a subscription. */
+/** A stream without data for this long counts as a stream that stays open, such as a subscription. */
 const QUIET = 200;
 
 let world: World;
@@ -31,7 +31,7 @@ const agent = new Agent({ keepAlive: true, maxSockets: 32 });
 
 beforeAll(async () => {
   world = await startWorld({ timeouts: { call: '5s' }, limits: { batch: 10 } });
-  // These clients send nothing, so every message they get was meant for another caller.
+  // These clients send nothing, so every message that they receive belongs to another caller.
   witness = await (await Session.open(world.mcp, '2025-06-18')).listen();
   sseWitness = await SseClient.connect(`${world.url}/sse`);
   await sseWitness.initialize('2024-11-05');
@@ -126,8 +126,8 @@ function checkMessages(found: unknown, allowed: ReadonlySet<unknown>): void {
 }
 
 /**
- * The answers whose ids nobody sent. Compares texts in a set: to compare each answer with each id would block this process
- * for minutes, and the other cases would count that as a gateway that does not answer.
+ * The answers whose ids nobody sent. Looks the texts up in a set. A comparison of each answer with each id would block
+ * this process for minutes, and the other cases would take this for a gateway that does not answer.
  */
 function answersToOthers(messages: readonly Message[], sent: ReadonlySet<unknown>): Message[] {
   const ids = new Set([...sent].map((id) => JSON.stringify(id)));

@@ -218,10 +218,10 @@ const headerText = fc.oneof(
   ),
 );
 
-/** Additional headers; `session` means the client's own live session. */
+/** Additional headers; `session` stands for the client's own open session. */
 export interface FuzzHeaders {
   readonly session: 'own' | 'none' | string;
-  /** Whether the mirrored headers match the body, so that the body is not refused for them. */
+  /** Whether the mirrored headers match the body. If they do, the gateway does not refuse the body because of them. */
   readonly mirror: boolean;
   readonly others: Readonly<Record<string, string>>;
 }
@@ -252,7 +252,7 @@ export const headers: fc.Arbitrary<FuzzHeaders> = fc.record({
   ),
 });
 
-/** The ids that an answer may have: those in the message. */
+/** The ids that an answer may have: the ids in the message. */
 export function idsIn(bytes: Buffer): Set<unknown> {
   const ids = new Set<unknown>([null, undefined]);
   const visit = (given: unknown): void => {
@@ -263,7 +263,7 @@ export function idsIn(bytes: Buffer): Set<unknown> {
   try {
     visit(JSON.parse(bytes.toString('utf8')));
   } catch {
-    // Not JSON, so only null is valid.
+    // The body is not JSON, so null is the only valid id.
   }
   return ids;
 }

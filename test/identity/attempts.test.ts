@@ -54,7 +54,7 @@ const from = (address: string): Record<string, string> => ({ 'x-forwarded-for': 
 const call = { name: 'one__add', arguments: {} };
 
 describe('failed authentications', () => {
-  test('are limited by address, and never lock out a caller elsewhere or one that is known already', async () => {
+  test('are limited by address; callers at other addresses, and callers that authenticated there before, are never locked out', async () => {
     expect((await rpc('tools/call', call, { ...from('192.0.2.1'), ...as(TOKEN) })).status).toBe(200);
     for (let i = 0; i < 4; i++)
       expect((await rpc('tools/call', call, { ...from('192.0.2.1'), ...as(`wrong-${i}`) })).status).toBe(401);
@@ -76,7 +76,7 @@ describe('failed authentications', () => {
 describe('C-14: with auth.publicDiscovery', () => {
   const OPEN = ['server/discover', 'tools/list', 'prompts/list', 'resources/list', 'resources/templates/list'];
 
-  test('a scanner reads the lists, and every other method needs a credential', async () => {
+  test('a scanner reads the lists without a credential; every other method needs one', async () => {
     for (const method of MODERN_METHODS) {
       const reply = await rpc(method, { name: 'one__add', uri: 'counted://one', taskId: 'x' });
       expect([method, reply.status]).toEqual([method, OPEN.includes(method) ? 200 : 401]);

@@ -174,7 +174,7 @@ describe('S17: API keys', () => {
     expect((await rpc('resources/read', { uri: 'counted://one' }, made)).json.error).toBeDefined();
   });
 
-  test('an expired or mistyped key is refused, and so is a second key of the same name with another scope', async () => {
+  test('an expired key and a mistyped key are refused, and so is a second key of the same name with another scope', async () => {
     const made = await key('strict', { servers: ['one'] });
     expect((await rpc('tools/list', {}, `${made.slice(0, -1)}${made.endsWith('0') ? '1' : '0'}`)).status).toBe(401);
     await expect(key('strict')).rejects.toThrow('another scope');
@@ -231,7 +231,7 @@ describe('S13: access tokens of another issuer', () => {
     expect((await ask(at, { method: 'GET', headers: ops })).status).not.toBe(403);
   });
 
-  test('S7: the session of another caller does not exist, and its id opens nothing by itself', async () => {
+  test('S7: the session of another caller does not exist for a caller, and its id alone gives no access', async () => {
     const opened = await ask(`${gateway.url}/mcp`, {
       headers: { ...BOTH_TYPES, ...as(await token()) },
       body: initializeBody('2025-11-25'),
@@ -371,7 +371,7 @@ describe('S13: access tokens of another issuer', () => {
   });
 });
 
-describe('every transport knows every credential', () => {
+describe('every credential works over every transport', () => {
   const GET_TASK = '/lf.a2a.v1.A2AService/GetTask';
   const asIs = (bytes: Buffer): Buffer => bytes;
   const grpc = (token: string | undefined): Promise<number> =>

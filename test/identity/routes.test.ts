@@ -1,4 +1,6 @@
-/** S2: without a credential every route and every method of both protocols is refused, except the listed public ones. */
+/**
+ * S2: without a credential every route and every method of both protocols is refused, except the listed public ones.
+ */
 import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -16,7 +18,7 @@ import { type CountedUpstream, startCountedAgent, startCountedServer } from '../
 import { freePort } from '../support/services.js';
 import { type Issuer, startIssuer } from './support.js';
 
-/** Routes without authentication, each with its reason. A new public route belongs here. */
+/** The public routes, each with its reason. A new public route belongs here. */
 const PUBLIC = [
   // Health checks of orchestrators.
   /^\/health$/,
@@ -28,7 +30,7 @@ const PUBLIC = [
   /^\/(docs|docs\/style\.css|openapi\.json)$/,
   // OAuth metadata.
   /^\/\.well-known\/(oauth-|openid-configuration$)/,
-  // The authorization server: clients and users come without a token, to get one.
+  // The authorization server: clients and users get their tokens there, so they come without one.
   /^\/oauth\/(authorize(\/\{uid\})?|token|register|revoke|jwks|callback|style\.css)$/,
   /^\/oauth\/interaction\/\{uid\}(\/(login|elsewhere|consent|switch))?$/,
   // The pages on which users sign in at servers and agents: a sealed link admits the browser.
@@ -37,7 +39,7 @@ const PUBLIC = [
 /** Routes whose callers are agents with a sealed URL. */
 const SEALED = '/a2a/push/{address}';
 
-/** Headers with which gateways of others were deceived. */
+/** Headers by which other gateways could be deceived about the caller. */
 const INTERNAL = {
   'x-forwarded-for': '127.0.0.1',
   'x-forwarded-user': 'admin',
@@ -156,8 +158,8 @@ describe('S2: without a credential', () => {
   });
 });
 
-describe('S8: requests of web pages and under foreign names', () => {
-  test('every route refuses a foreign Origin and a foreign Host, and allows no preflight of theirs', async () => {
+describe('S8: requests of web pages, and under foreign host names', () => {
+  test('every route refuses a foreign Origin and a foreign Host, and allows no preflight of a foreign Origin', async () => {
     const foreign: Record<string, string | string[]>[] = [
       { origin: 'https://evil.example' },
       { origin: 'null' },

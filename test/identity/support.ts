@@ -6,7 +6,7 @@ import { exportJWK, generateKeyPair, type JWTPayload, SignJWT } from 'jose';
 
 export interface Issuer {
   readonly url: string;
-  /** The paths that were asked for. */
+  /** The requested paths. */
   readonly asked: string[];
   token(claims: JWTPayload, header?: Record<string, unknown>): Promise<string>;
   close(): Promise<void>;

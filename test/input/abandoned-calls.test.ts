@@ -33,7 +33,7 @@ it('the calls of a client that does not reconnect are cancelled at the server', 
     (count) => count === texts.length,
     60_000,
   );
-  // Not at once, because the client might reconnect.
+  // The cancellation does not come at once, because the client might reconnect.
   expect(performance.now() - left).toBeGreaterThan(WINDOW / 2);
 });
 
@@ -52,7 +52,7 @@ it('a client that reconnects too late learns that the call was ended', async () 
   expect(again.messages.at(-1)?.error).toMatchObject({ data: { reason: 'cancelled', outcome: 'unknown' } });
 });
 
-it('a client that reconnects in time and stays gets the response after any time', async () => {
+it('a client that reconnects in time and stays connected gets the response, however long the call takes', async () => {
   const session = await Session.open(world.mcp, '2025-11-25');
   const ms = 3 * WINDOW;
   const stream = await session.stream('tools/call', { name: 'echo__wait', arguments: { text: 'patient', ms } });
@@ -64,7 +64,7 @@ it('a client that reconnects in time and stays gets the response after any time'
   expect(textOf(again.messages.at(-1)!)).toBe('patient');
 });
 
-it('a client that reads on at another replica counts as connected', async () => {
+it('a client that reads the stream at another replica counts as connected', async () => {
   const [engines, fixture] = await Promise.all([
     startEngines('postgres'),
     new HttpFixture({ revision: '2025-11-25' }).start(),

@@ -103,13 +103,13 @@ describe('tokens', () => {
       });
   });
 
-  it.each(PUBLIC)('S2-27 C-21: %s needs none', async (path) => {
+  it.each(PUBLIC)('S2-27 C-21: %s needs no token', async (path) => {
     const reply = await ask(`${world.url}${path}`, { method: 'GET' });
     expect(reply.status).toBe(200);
     expect(reply.body).not.toContain(world.echo.url);
   });
 
-  it('S2-10: a preflight needs none', async () => {
+  it('S2-10: a preflight needs no token', async () => {
     const reply = await ask(world.mcp, { method: 'OPTIONS', headers: { origin: 'http://localhost' } });
     expect(reply.status).toBe(200);
   });

@@ -243,7 +243,7 @@ describe('case 4: a body over the limit', () => {
     expect(world.memory() - before).toBeLessThan(64);
   });
 
-  it('case 4: over the limit on the HTTP+SSE endpoint', async () => {
+  it('case 4: a body over the limit at the HTTP+SSE endpoint is 413', async () => {
     const { SseClient } = await import('./support/speak.js');
     const client = await SseClient.connect(`${world.url}/sse`);
     const reply = await client.post(padded(limit + 1));

@@ -97,7 +97,7 @@ it('calls to one server are limited over all callers', async () => {
   const narrow = await startWorld({ limits: { callsPerServer: 2 }, timeouts: { call: '1h', callMax: '1h' } });
   try {
     const session = await Session.open(narrow.mcp, '2025-11-25');
-    // The bystander occasionally uses a slot, and a call is refused because of it.
+    // The bystander sometimes uses a slot, so that a call is refused.
     await eventually(
       async () => {
         const count = narrow.echo.calls.filter(({ name }) => name === 'wait').length;

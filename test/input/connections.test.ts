@@ -12,10 +12,10 @@ beforeAll(async () => {
 afterAll(() => world.close());
 afterEach(() => world.wellBehaved());
 
-/** The number of arrivals of this text at the server behind the gateway. */
+/** How often this text has arrived at the server behind the gateway. */
 const arrivals = (text: string): number => world.echo.calls.filter(({ args }) => args['text'] === text).length;
 
-/** Started with the first test and checked in the last, because they take half a minute. */
+/** These connections start with the first test and are checked in the last one, because they take half a minute. */
 let slow: Promise<{ dripping: Wire; silent: Wire; chunked: Wire; mute: Wire }>;
 
 async function sendSlowly(): typeof slow {
@@ -65,7 +65,7 @@ describe('case 11: too many, too large or ambiguous headers', () => {
     const before = arrivals(text);
     const wire = await exchange(world.url, bytes);
     expect(statuses, wire.text).toContain(wire.statuses[0]);
-    // None of the following bytes are read as a second request.
+    // The gateway reads none of the following bytes as a second request.
     expect(wire.statuses).toHaveLength(1);
     expect(arrivals(text)).toBe(before);
   };

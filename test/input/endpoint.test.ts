@@ -179,7 +179,7 @@ describe.each(PATHS)('S2-35: the methods of %s', (path) => {
       expect(reply.json.error.message).toMatch(/^Unsupported MCP protocol version: 2023-01-01\. Supported: /);
       for (const version of ALL) expect(reply.json.error.message).toContain(version);
     };
-    // As a program of the founding documents would send it: no session, an unknown method.
+    // The request of a program of the founding documents: no session, and an unknown method.
     const headers = { accept: BOTH, 'mcp-protocol-version': '2023-01-01' };
     check(await ask(at(path), { headers, body: { jsonrpc: '2.0', method: 'test', id: 1 } }));
     const session = await Session.open(at(path), '2025-11-25');

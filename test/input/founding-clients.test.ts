@@ -117,7 +117,7 @@ const AS_USER = { authorization: `Bearer ${USER}` };
 const open = (version = '2025-06-18', at = gateway): Promise<Session> =>
   Session.open(`${at.url}/mcp`, version, AS_USER);
 
-/** A client that knows nothing but fetch().json(): no streams, no media types beside JSON. */
+/** A client that only uses fetch().json(): no streams, and no media type except JSON. */
 class PlainClient {
   private session: string | undefined;
   private next = 0;
@@ -159,20 +159,20 @@ describe('a client that only does fetch().json()', () => {
       expect([method, await client.request(method, params)]).toMatchObject([method, { result: expect.any(Object) }]);
   });
 
-  test('S3-08: finds by GET the tools that tools/list has', async () => {
+  test('S3-08: GET describes the same tools as tools/list', async () => {
     const reply = await fetch(`${gateway.url}/mcp`, { headers: { accept: 'application/json', ...AS_USER } });
     const described = ((await reply.json()) as Message).result.tools;
     expect(described).toEqual((await client.request('tools/list')).result.tools);
   });
 
-  test('S4-02, S4-03: tools/list works with empty params and without any', async () => {
+  test('S4-02, S4-03: tools/list works with empty params and without params', async () => {
     const names = ({ result }: Message): string[] => result.tools.map(({ name }: { name: string }) => name);
     const expected = ['plain__bare', 'plain__data', 'plain__typed', 'quiet__bare', 'quiet__data', 'quiet__typed'];
     expect(names(await client.request('tools/list', {}))).toEqual(expected);
     expect(names(await client.request('tools/list'))).toEqual(expected);
   });
 
-  test('S4-04, S4-05: a tool is called with arguments and without any', async () => {
+  test('S4-04, S4-05: a tool is called with arguments and without arguments', async () => {
     const { result } = await client.request('tools/call', { name: 'plain__bare' });
     expect(Array.isArray(result.content)).toBe(true);
     expect(calls.at(-1)).toEqual({ name: 'bare', arguments: undefined });
@@ -188,7 +188,7 @@ describe('a client that only does fetch().json()', () => {
     expect(result).toMatchObject({ structuredContent: DATA });
   });
 
-  test('S4-08: gets a result or an error, never both and never neither', async () => {
+  test('S4-08: gets either a result or an error, never both', async () => {
     const methods = ['ping', 'tools/list', 'tools/call', 'resources/read', 'prompts/get', 'no/such', 'initialize', ''];
     const params = [
       undefined,
@@ -240,7 +240,7 @@ describe('a client that only does fetch().json()', () => {
     for (const [name, [method, params]] of Object.entries(probes)) {
       const { json } = await session.request(method, params);
       if (name in capabilities) expect([method, json]).toMatchObject([method, { result: expect.any(Object) }]);
-      // Clients send a log level without looking whether a server logs.
+      // Clients send a log level without checking whether the server logs.
       else if (name !== 'logging') expect([method, json]).toMatchObject([method, { error: { code: -32601 } }]);
     }
     const subscribed = await session.request('resources/subscribe', { uri: 'plain://one' });
@@ -270,7 +270,7 @@ describe('errors', () => {
         (await session.request('tools/call', params)).json,
         await sse.request('tools/call', params, `sse ${JSON.stringify(wrong)}`),
       ];
-      // In the form that the model reads, with the place of the problem.
+      // The error has the form that the model reads, and names the place of the problem.
       for (const answer of answers) {
         expect(answer.result.isError).toBe(true);
         expect(answer.result.content[0]?.text).toMatch(/\bn\b/);
@@ -301,7 +301,7 @@ describe('errors', () => {
 });
 
 describe('HTTP+SSE', () => {
-  test('S0-56, S1-14, S3-14: has a deprecation marker and both session headers, and works', async () => {
+  test('S0-56, S1-14, S3-14: has the deprecation header and both session headers, and works', async () => {
     const stream = await EventStream.open(`${gateway.url}/mcp/sse`, {
       headers: { accept: 'text/event-stream', ...AS_USER },
     });
@@ -313,7 +313,7 @@ describe('HTTP+SSE', () => {
     stream.close();
   });
 
-  test('S3-18: sends nothing but events as text/event-stream', async () => {
+  test('S3-18: a body of type text/event-stream contains only events', async () => {
     const session = await open('2025-11-25');
     const bodies = [
       await session.post({ jsonrpc: '2.0', id: 1, method: 'tools/list' }, { accept: 'text/event-stream' }),
@@ -327,7 +327,7 @@ describe('HTTP+SSE', () => {
       expect(headers['content-type']).toBe('text/event-stream');
       for (const line of body.split('\n')) expect(line).toMatch(/^(?:$|:|(?:data|event|id|retry):)/);
     }
-    // A fault before the stream begins is JSON, and says so.
+    // An error before the stream begins is JSON, with the media type of JSON.
     const refused = await ask(`${gateway.url}/mcp`, {
       headers: { ...AS_USER, accept: 'text/event-stream' },
       body: '{',
@@ -377,7 +377,7 @@ test('S1-12: every surface names the same newest revision', async () => {
     const head = await fetch(`${gateway.url}${path}`, { method: 'HEAD', headers: AS_USER });
     expect([path, head.headers.get('mcp-protocol-version')]).toEqual([path, MODERN]);
   }
-  // The newest revision that a handshake offers is the newest of those with a handshake.
+  // The newest revision that a handshake offers is the newest legacy revision.
   const newest = result.supportedVersions.at(-2);
   for (const path of ['/mcp', '/plain/mcp'])
     expect(

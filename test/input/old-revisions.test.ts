@@ -210,7 +210,7 @@ describe('HTTP+SSE in detail', () => {
   });
 
   it('S1-30: a stream that is closed during the handshake leaves no session behind', async () => {
-    // A slow server delays the handshake, because the gateway asks it for its capabilities.
+    // A slow server delays the handshake, because the gateway asks the server for its capabilities.
     const slow = createServer((_, res) => setTimeout(() => res.writeHead(500).end(), 700)).listen(0, '127.0.0.1');
     await once(slow, 'listening');
     const url = `http://127.0.0.1:${(slow.address() as AddressInfo).port}/mcp`;

@@ -1,4 +1,4 @@
-/** Walks the route table of a running gateway: the rules of the table hold for every entry. */
+/** Checks the rules of the route table for every entry of a running gateway. */
 import { mkdtemp, readFile, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -147,7 +147,7 @@ describe('every route', () => {
     }
   });
 
-  it('serves callers by its access: everybody if it is public, otherwise authenticated callers or administrators', async () => {
+  it('serves the callers that its access allows: everybody, authenticated callers, or administrators', async () => {
     for (const { path, url, routes } of paths()) {
       if (ownCallers(routes)) continue;
       for (const route of routes) {
@@ -171,7 +171,7 @@ describe('every route', () => {
   it('serves HEAD with the headers of GET', async () => {
     for (const { path, url, routes } of paths()) {
       if (!routes.some(({ method }) => method === 'GET')) continue;
-      // A stream has no end, so only its head is checked here.
+      // A stream has no end, so the test checks only its head.
       const head = await ask(url, { method: 'HEAD', headers: as(ADMIN) });
       expect([path, head.body]).toEqual([path, '']);
       // The raw proxy passes the status of the server on.
@@ -290,7 +290,7 @@ describe('S1-58: a disabled protocol', () => {
     ['/a2a/desk/tasks/t1:cancel', 'a2a_gateway_disabled'],
     ['/.well-known/agent.json', 'a2a_gateway_disabled'],
     ['/.well-known/agents/desk.json', 'a2a_gateway_disabled'],
-  ])('reports so at %s to every caller', async (path, reason) => {
+  ])('answers at %s that it is disabled, to every caller', async (path, reason) => {
     const reply = await ask(`${closed.url}${path}`, { method: 'POST', body: {} });
     // A2A's JSON-RPC sends this error with status 200.
     expect(reply.status).toBe(/^(\/v1)?\/a2a(\/\w+)?$/.test(path) ? 200 : 404);

@@ -55,7 +55,7 @@ it('a session with an open stream is not evicted; if all are in use, a new one i
   for (const stream of streams) stream.abort();
 });
 
-it('large client descriptions are not kept', async () => {
+it('large descriptions of clients are not kept', async () => {
   const large = 'x'.repeat(3_500_000);
   const body = initializeBody('2025-11-25') as { params: Record<string, unknown> };
   const initialize = (params: Record<string, unknown>) =>
@@ -67,6 +67,6 @@ it('large client descriptions are not kept', async () => {
     const reply = await initialize({ clientInfo: { name: 'large', version: '1', large } });
     expect(reply.status).toBe(200);
   }
-  // 60 of them would take 210 MB.
+  // The descriptions of 60 sessions would take 210 MB.
   expect(world.memory() - before).toBeLessThan(105);
 });

@@ -359,7 +359,7 @@ describe('streams', () => {
     const session = await open('2025-11-25');
     const reply = await session.request('tools/call', {
       name: 'echo__steps',
-      // Slow enough that progress is not thinned out.
+      // Slow enough that the gateway drops no progress.
       arguments: { text: 'many', count: 1_200, size: 1, pause: 2 },
       _meta: { progressToken: 1 },
     });

@@ -1,4 +1,7 @@
-/** Many clients that request large responses and do not read them: each within its own limits, together too much. */
+/**
+ * Many clients that request large responses and do not read them. Each client stays within its own limits, but all
+ * together exceed the memory for unread data.
+ */
 import { connect, type Socket } from 'node:net';
 import { afterAll, beforeAll, expect, it } from 'vitest';
 import { answer, json, type Rogue, startRogue } from './support/rogue.js';
@@ -7,7 +10,7 @@ import { eventually } from './support/wire.js';
 import { startWorld, type World } from './support/world.js';
 
 const READERS = 80;
-/** The system buffers about one of these if nobody reads, so each client requests two. */
+/** The system buffers about one such response that nobody reads, so each client requests two. */
 const LARGE = 3_900_000;
 const UNREAD = 32;
 
@@ -66,7 +69,7 @@ it(`${READERS} clients that do not read occupy little memory; those that read ar
   );
   // Without the limit, the second responses of all clients take 298 MiB. The bound leaves room for uncollected garbage.
   expect(held).toBeLessThan(200);
-  // Disconnected clients notice it when they read on.
+  // A disconnected client notices the end of its connection when it reads again.
   for (const socket of slow) {
     socket.on('close', () => gone.add(socket));
     socket.resume();

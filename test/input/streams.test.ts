@@ -58,7 +58,7 @@ describe('case 12: a client that closes the stream of its call', () => {
     await expect(silent).rejects.toThrow();
   });
 
-  it('case 12: modern: a cut connection has the same effect', async () => {
+  it('case 12: modern: a cut connection cancels the call too', async () => {
     const { hostname, port } = new URL(world.url);
     const socket = connect(Number(port), hostname);
     const body = JSON.stringify(
@@ -126,7 +126,7 @@ describe('case 13: a client that stops reading', () => {
     expect(wire.text).not.toContain('"text":"stalled modern"');
   });
 
-  it('case 13: a message larger than that reaches a client that reads', async () => {
+  it('case 13: a message of more than 1 MiB reaches a client that reads', async () => {
     const stream = await streamed('echo__steps', { text: 'large', count: 3, size: 4_000_000, pause: 1_500 });
     const { result } = await stream.until<Message>(({ messages }) => messages.find(({ id }) => id !== undefined));
     expect(textOf({ result } as Message)).toBe('large');
@@ -134,7 +134,7 @@ describe('case 13: a client that stops reading', () => {
     stream.close();
   });
 
-  it('case 13: legacy: the same, but the call continues, and a resume gets the kept events or an error', async () => {
+  it('case 13: legacy: its socket is destroyed too, but the call continues, and a resume gets the kept events or an error', async () => {
     const session = await Session.open(world.mcp, '2025-11-25');
     const before = world.memory();
     const params = { ...flood('stalled legacy'), _meta: { progressToken: 1 } };
@@ -252,7 +252,7 @@ describe('case 15: a client that vanished silently', () => {
     expect(closed).toBe(1);
   });
 
-  /** The class that the gateway uses, with short times. */
+  /** Tests the class that the gateway uses, with shorter times. */
   describe('the age of a stream', () => {
     let server: Listener;
     let url: string;
@@ -283,7 +283,7 @@ describe('case 15: a client that vanished silently', () => {
       await closed;
     });
 
-    it('case 15: is limited: a closing message, then the end', async () => {
+    it('case 15: is limited: the stream gets a closing message, and then ends', async () => {
       aged = [];
       const stream = await EventStream.open(url);
       await stream.end(5_000);
@@ -292,7 +292,7 @@ describe('case 15: a client that vanished silently', () => {
       expect(aged).toEqual(['aged']);
     });
 
-    it('case 15: and the connection of a client behind a black hole is freed', async () => {
+    it('case 15: is limited behind a black hole too, and the connection is freed', async () => {
       const proxy = await startFaultProxy({ port: Number(new URL(url).port) });
       const stream = await EventStream.open(`http://127.0.0.1:${proxy.port}`);
       proxy.set({ blackHole: true });

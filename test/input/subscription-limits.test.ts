@@ -1,4 +1,4 @@
-/** Subscriptions are bounded in number and in what they name (P6). */
+/** Subscriptions are bounded in number, and in the number of resources and tasks that they name (P6). */
 import { afterAll, beforeAll, expect, it } from 'vitest';
 import { modern } from './support/speak.js';
 import { startWorld, type World } from './support/world.js';

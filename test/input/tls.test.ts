@@ -246,7 +246,7 @@ it('replaces the certificate under load without a failed call; open streams cont
   };
   const clients = Array.from({ length: 6 }, async (_, i) => {
     for (let n = 0; going; n++) {
-      // Some clients keep their connections, some open one for each call.
+      // Some clients keep their connections; others open a connection for each call.
       const own = i < 2 ? fetching(i === 1) : undefined;
       await call((own ?? agents[i % 2]!).fetch, `call ${i} ${n}`).catch((error: Error) => failures.push(String(error)));
       await own?.close();

@@ -169,7 +169,7 @@ describe('S3-15: the handshake of a WebSocket', () => {
     expect((await refused({ path: '/nothing' })).status).toBe(400);
   });
 
-  it('serves one server at its own path, and does not tell of servers that the caller may not use', async () => {
+  it('serves one server at its own path, and reveals no servers that the caller may not use', async () => {
     const token = await keyOf('narrow', ['echo']);
     const { result } = await (await open({ path: '/ws/echo', token })).modern(1, 'tools/list');
     expect((result.tools as { name: string }[]).map(({ name }) => name)).toContain('echo');

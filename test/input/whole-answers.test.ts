@@ -13,7 +13,7 @@ import { startWorld, type World } from './support/world.js';
 
 const ROUNDS = 12;
 const SIZES = [64 * 1024, 70_000, 100_000, 100_001, 300_000, 1_000_000, 2_000_000];
-/** More than the system buffers if nobody reads. */
+/** Larger than the amount that the system buffers if nobody reads. */
 const HUGE = 3_900_000;
 const PADDING = ' '.repeat(HUGE);
 
@@ -21,8 +21,8 @@ const textFor = (mark: string, size: number): string =>
   `${mark} `.repeat(Math.ceil(size / (mark.length + 1))).slice(0, size);
 const sizeFor = (n: number): number => SIZES[n % SIZES.length]!;
 /**
- * For replies that are kept for a while: all of them together must fit, or some would be dropped before their client
- * resumes.
+ * The size of replies that are kept. All of them together must fit into the limit, or some would be dropped before
+ * their clients resume.
  */
 const keptSizeFor = (n: number): number => Math.min(sizeFor(n), 300_000);
 
@@ -199,11 +199,11 @@ class Legacy {
 
 const SERVERS = ['both', 'new'];
 const STOPS = 'a client that stops reading in the middle';
-const READS_AGAIN = 'a client that reads again while it speaks on';
+const READS_AGAIN = 'a client that reads an old reply again during its next call';
 /** All kept replies fit, even if every response is slow enough to become a stream. */
 const countOf = (who: string): number => (who === STOPS || who === READS_AGAIN ? 1 : 2);
 
-/** Each is one client that repeats the same behavior in each round. */
+/** Each function is one client that repeats the same behavior in every round. */
 const behaviours: Readonly<Record<string, (name: string) => Promise<void>>> = {
   'a modern client': async (name) => {
     const client = new Client();
@@ -246,7 +246,7 @@ const behaviours: Readonly<Record<string, (name: string) => Promise<void>>> = {
     client.close();
     session.client.close();
   },
-  'a client that hangs up in the middle': async (name) => {
+  'a client that disconnects in the middle': async (name) => {
     for (let round = 0; round < ROUNDS; round++) {
       const mark = `${name}-${round}`;
       const size = round % 2 === 0 ? HUGE : sizeFor(round);
@@ -278,7 +278,7 @@ const behaviours: Readonly<Record<string, (name: string) => Promise<void>>> = {
     }
     session.client.close();
   },
-  'a client that comes back for what it lost': async (name) => {
+  'a client that reconnects for the rest of a reply': async (name) => {
     const session = await Legacy.open('2025-11-25');
     for (let round = 0; round < ROUNDS / 2; round++) {
       const mark = `${name}-${round}`;
@@ -301,7 +301,7 @@ const behaviours: Readonly<Record<string, (name: string) => Promise<void>>> = {
       const body = await whole(await session.call('both', mark, HUGE, round));
       expectText(said('text/event-stream', body), mark, HUGE);
       const again = await session.resume(primingOf(body), 200, async () => {
-        // On the connection of the first reply, which is dropped by this call while another connection reads it.
+        // On the connection of the first reply. This call drops that reply, while another connection reads it again.
         const next = await session.call('both', `${mark}-next`, HUGE, 1_000 + round);
         expectText(said('text/event-stream', await whole(next)), `${mark}-next`, HUGE);
       });
@@ -327,7 +327,7 @@ describe('large responses', () => {
   it('are correct while another client reads an old reply slowly', async () => {
     const session = await Legacy.open('2025-11-25');
     const id = primingOf(await whole(await session.call('both', 'kept', HUGE, 1)));
-    // Requested twice on one unread connection: the second copy exceeds the system's buffers.
+    // Requested twice on one unread connection, so that the second copy exceeds the system's buffers.
     const { hostname, port, pathname } = new URL(world.mcp);
     const lines = Object.entries({ ...session.headers, accept: 'text/event-stream', 'last-event-id': id });
     const head = `GET ${pathname} HTTP/1.1\r\nhost: ${hostname}:${port}\r\n${lines.map((line) => line.join(': ')).join('\r\n')}\r\n\r\n`;
@@ -347,7 +347,7 @@ describe('large responses', () => {
     );
     socket.destroy();
     const text = Buffer.concat(chunks).toString('latin1');
-    // Except for those that the framing may cut.
+    // Some occurrences may be cut in two by the framing.
     expect(text.split('kept ').length).toBeGreaterThan((2 * HUGE) / 5 - 1_000);
     session.client.close();
   });
@@ -372,7 +372,7 @@ describe('large responses', () => {
     session.client.close();
   });
 
-  it('do not keep the buffer they were read into if they are a small part of it', async () => {
+  it('do not keep the buffer they arrived in if they are a small part of it', async () => {
     const message = (id: number) => ({
       jsonrpc: '2.0',
       id,
@@ -393,7 +393,7 @@ describe('large responses', () => {
         if (id === 3) last = primingOf(body);
       }
     }
-    // All bodies together have half a gigabyte, the kept parts four megabytes.
+    // All bodies together have half a gigabyte; the parts that are kept have four megabytes.
     expect(world.memory() - before).toBeLessThan(200);
     expectText(await sessions.at(-1)!.resume(last, 0), 'small-3', 30_000);
     for (const session of sessions) session.client.close();

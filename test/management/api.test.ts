@@ -183,7 +183,7 @@ describe('access', () => {
     }
   });
 
-  it('S3: shows a user only what it may use, without settings, and answers for the rest as for nothing', async () => {
+  it('S3: shows a user only what the user may use, without settings, and answers for all else as if it did not exist', async () => {
     const { body } = await asUser('GET', '/api/v1/servers');
     expect(body.items).toEqual([{ name: 'echo', status: 'up', since: expect.any(Number), count: expect.any(Number) }]);
     const [hidden, absent] = await Promise.all(
@@ -269,7 +269,7 @@ describe('servers', () => {
     expect((await ask('DELETE', '/api/v1/agents/helper', undefined, { 'if-match': '*' })).status).toBe(204);
   });
 
-  it('S0-55: show since when they are down, and begin anew after a change of their settings', async () => {
+  it('S0-55: show since when they are down, and start a new period after a change of their settings', async () => {
     const path = '/api/v1/servers/moved';
     const is = (status: string) =>
       eventually(

@@ -1,4 +1,7 @@
-/** The commands for people talk to a running gateway: states, tools, calls, agents, messages, and the preview of a reload. */
+/**
+ * The commands for people talk to a running gateway: states, tools, calls, agents, messages, and the preview of a
+ * reload.
+ */
 import { fileURLToPath } from 'node:url';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { main } from '../../src/cli/main.js';
@@ -46,7 +49,7 @@ async function runWith(env: Record<string, string>, url: string, ...words: strin
   return { code, stdout: out.join(''), stderr: err.join('') };
 }
 
-test('status and servers show the state of the gateway', async () => {
+test('parley status and parley servers show the state of the gateway', async () => {
   expect(await run('status')).toMatchObject({ code: 0, stdout: expect.stringMatching(/State\s+ok/) });
   expect(JSON.parse((await run('status', '--json')).stdout)).toMatchObject({
     status: 'ok',
@@ -62,18 +65,18 @@ test('status and servers show the state of the gateway', async () => {
   expect((await run('servers')).stdout).toMatch(/one\s+up\s+\d+ tools?$/m);
 });
 
-test('servers names the problem of a server that is down', async () => {
+test('parley servers names the problem of a server that is down', async () => {
   expect((await runAt(searched, 'servers')).stdout).toMatch(/broken\s+down\s+.*no-such-command-anywhere/);
 });
 
-test('call reaches tools that the list leaves out', async () => {
+test('parley call reaches tools that the list leaves out', async () => {
   const { tools } = JSON.parse((await runAt(searched, 'tools', '--json')).stdout) as { tools: { name: string }[] };
   expect(tools.map(({ name }) => name)).not.toContain('one__say');
   expect(await runAt(searched, 'call', 'one__say')).toMatchObject({ code: 0, stdout: 'hello\n' });
   expect(await runAt(searched, 'call', 'one__sya')).toMatchObject({ code: 1 });
 });
 
-test('tools lists names that call takes', async () => {
+test('parley tools lists the names that parley call accepts', async () => {
   expect((await run('tools')).stdout).toContain('one__say');
   const { tools } = JSON.parse((await run('tools', 'one', '--json')).stdout) as { tools: { name: string }[] };
   expect(tools.map(({ name }) => name)).toContain('say');
@@ -85,7 +88,7 @@ test('tools lists names that call takes', async () => {
   });
 });
 
-test('agents lists names that send takes', async () => {
+test('parley agents lists the names that parley send accepts', async () => {
   expect((await run('agents')).stdout).toContain('helper');
   const { code, stdout, stderr } = await run('send', 'helper', 'say it');
   expect({ code, text: stdout, stderr }).toMatchObject({ code: 0, text: expect.stringContaining('hello') });
@@ -114,7 +117,7 @@ test.each([['tools'], ['call', 'one__say'], ['servers'], ['agents'], ['send', 'h
   },
 );
 
-test('status without a token shows no counts that the gateway does not tell', async () => {
+test('parley status without a token shows no counts', async () => {
   const { code, stdout, stderr } = await runAt(closed, 'status');
   expect([code, stdout]).toEqual([0, expect.stringMatching(/Servers\s+\?$/m)]);
   expect(stderr).toContain('set PARLEY_TOKEN');
@@ -122,7 +125,7 @@ test('status without a token shows no counts that the gateway does not tell', as
   expect(known).toMatchObject({ stdout: expect.stringMatching(/Servers\s+1 up$/m), stderr: '' });
 });
 
-test('a gateway that does not run is named with the fix', async () => {
+test('if no gateway runs, the error names its URL and the command that starts one', async () => {
   const errors: string[] = [];
   const code = await main(['status', '--url', 'http://127.0.0.1:9'], {
     env: {},

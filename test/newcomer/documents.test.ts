@@ -119,10 +119,10 @@ test('docs/architecture.md shows the folders of src/', () => {
   for (const folder of folders) expect(shown).toContain(folder);
 });
 
-test('docs/testing.md names every script that tests or measures, and documents name no script that is missing', () => {
+test('docs/testing.md names every script that tests or measures; documents name no script that does not exist', () => {
   const scriptsIn = (text: string): Set<string> => {
     const named = new Set([...text.matchAll(/`npm (?:run )?([\w:-]+)[^`]*`/g)].map((match) => match[1]!));
-    // Commands of npm itself.
+    // These are commands of npm itself.
     for (const name of ['install', 'pack']) named.delete(name);
     return named;
   };
@@ -231,7 +231,7 @@ describe('package-lock.json', () => {
     const scripted = Object.entries(packages)
       .filter(([, { dev, hasInstallScript }]) => hasInstallScript === true && dev !== true)
       .map(([name]) => name.replace(/^node_modules\//, ''));
-    // This one's script looks for a binary, and the package brings it along for every system named here.
+    // The script of this package looks for a binary, and the package contains the binary for every system listed here.
     expect(scripted).toEqual(['@photostructure/sqlite']);
     const prebuilt = readdirSync(path.join(ROOT, 'node_modules/@photostructure/sqlite/prebuilds'));
     expect(prebuilt.sort()).toEqual(

@@ -200,7 +200,7 @@ describe('messages outside of calls', () => {
     expect(messages.map(({ method }) => method)).not.toContain('ping');
   });
 
-  test('NX-48 of more progress than a client reads it gets the newest, and a flood ends its call', async () => {
+  test('NX-48 a client that reads slower than progress arrives gets the newest progress, and a flood ends its call', async () => {
     const report = (times: number): Promise<Answer> =>
       callTool(legacy, 'report', { times }, { meta: { progressToken: 'p' } });
     const progress = ({ messages }: Answer): unknown[] =>

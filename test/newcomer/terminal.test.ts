@@ -61,7 +61,7 @@ async function started(config: object, options?: Parameters<typeof start>[1]): P
   }
 }
 
-/** The output with the parts that differ between runs replaced. */
+/** The output, with placeholders for the parts that differ between runs. */
 const steady = (text: string): string =>
   text
     .replace(/127\.0\.0\.1:\d{4,5}\b/g, '127.0.0.1:PORT')

@@ -1,4 +1,4 @@
-/** Names say their content in the words of the field: the names of an older vocabulary must not come back. */
+/** Names describe their content in the words of the field. Names of the older vocabulary must not be used again. */
 import { readdirSync, readFileSync } from 'node:fs';
 import path from 'node:path';
 import { fileURLToPath } from 'node:url';
@@ -58,7 +58,10 @@ const IDENTIFIERS: Readonly<Record<string, string>> = {
   FoundingVariable: 'OtherGatewayVariable',
 };
 
-/** Endings of identifiers, with the ending to use instead. `Parts` after a lower-case word is a part of a message. */
+/**
+ * Endings of identifiers, with the ending to use instead. `Parts` after a lower-case word stands for parts of a message
+ * and is allowed.
+ */
 const ENDINGS: readonly (readonly [RegExp, string])[] = [
   [/\b[A-Z]\w*Parts\b/g, 'Options for constructor arguments'],
   [/\b\w*(?:Door|Outlet)s?(?:Options)?\b/g, 'Endpoint, or ReplyChannel'],

@@ -45,7 +45,7 @@ afterAll(async () => {
 });
 
 const newReader = (): PageReader => new PageReader('https://gateway.example', [PUBLIC, gateway.url]);
-/** `begin` knows the gateway by its public URL. */
+/** Begins a sign-in at the public URL of the gateway. */
 const start = async (client: string, change: Record<string, string> = {}) =>
   begin({ url: PUBLIC }, { resource: `${PUBLIC}/mcp`, ...change }, client);
 

@@ -38,13 +38,13 @@ async function open(options: Parameters<typeof startBrowser>[0] = {}): Promise<{
 
 const authorizeUrl = async (): Promise<string> => (await begin(gateway, { redirect_uri: redirect }, clientId)).url.href;
 
-/** Saves pictures for a person, if asked. */
+/** Saves screenshots for a person if PARLEY_PICTURES names a folder. */
 async function picture(page: Page, name: string): Promise<void> {
   const folder = process.env['PARLEY_PICTURES'];
   if (folder !== undefined) await page.screenshot({ path: `${folder}/${name}.png`, fullPage: true });
 }
 
-/** Text, because the types of a page are not those of Node. */
+/** An expression as text, because the types of a page are not those of Node. */
 const focused = (page: Page): Promise<string> =>
   page.evaluate('document.activeElement.id || document.activeElement.textContent.trim()');
 
@@ -64,7 +64,7 @@ describe('the pages in a real browser', () => {
     await page.waitForSelector('[role=alert]');
     await picture(page, 'login-wrong');
     expect(await page.textContent('[role=alert]')).toContain('wrong');
-    // The name is kept, and the cursor is where the error is corrected.
+    // The name is kept, and the focus is in the field with the error.
     expect(await page.inputValue('#name')).toBe('ada');
     expect(await focused(page)).toBe('password');
     await page.keyboard.type(PASSWORD);
@@ -75,7 +75,7 @@ describe('the pages in a real browser', () => {
     expect(text).toContain('Notes for teams');
     expect(text).toContain(new URL(redirect).host);
     expect(text).toContain('runs on your computer');
-    // Nothing has the focus: a second Enter on the page before must not allow anything.
+    // Nothing has the focus, so that a second Enter on the previous page cannot allow anything.
     expect(await focused(page)).not.toBe('Allow');
     await page.keyboard.press('Tab');
     expect(await focused(page)).toBe('Allow');
@@ -115,7 +115,7 @@ describe('the pages in a real browser', () => {
     expect(new URL(page.url()).searchParams.get('error')).toBe('access_denied');
   });
 
-  test('two sign-ins at the same time in one browser both end well', async () => {
+  test('two concurrent sign-ins in one browser both succeed', async () => {
     const { browser, page } = await open();
     const other = await browser.page();
     await page.goto(await authorizeUrl());
@@ -130,7 +130,7 @@ describe('the pages in a real browser', () => {
     }
   });
 
-  test('another user can take over the browser', async () => {
+  test('another user can sign in after the first one in the same browser', async () => {
     await addUser(gateway, 'grace');
     const { page } = await open();
     await page.goto(await authorizeUrl());
@@ -145,7 +145,7 @@ describe('the pages in a real browser', () => {
     expect(await page.textContent('main')).toContain('grace');
   });
 
-  test('an over sign-in is explained', async () => {
+  test('a sign-in that is over gets an explanation', async () => {
     const { page } = await open();
     const reply = await page.goto(`${gateway.url}/oauth/interaction/aaaaaaaaaaaaaaaaaaaaa`);
     expect(reply?.status()).toBe(400);

@@ -63,7 +63,7 @@ describe('metadata', () => {
     expect(new URLSearchParams(other.hash.slice(1)).get('code')).toMatch(/^[\w-]{20,}$/);
   });
 
-  test('S14: a call without a token is told where to get one', async () => {
+  test('S14: a call without a token gets the address where a token is issued', async () => {
     const reply = await fetch(gateway.mcp, { method: 'POST', body: '{}' });
     expect(reply.status).toBe(401);
     const header = reply.headers.get('www-authenticate') ?? '';
@@ -87,7 +87,7 @@ describe('metadata', () => {
 });
 
 describe('codes and tokens', () => {
-  test('RFC 8707: a token is for the resource that was asked for, and for no other', async () => {
+  test('RFC 8707: a token is valid for the requested resource, and for no other', async () => {
     const { flow, back, code: given } = await code({ resource: `${gateway.url}/mcp/units` });
     expect(back.searchParams.get('iss')).toBe(gateway.url);
     expect(back.searchParams.get('state')).toBe('state-of-the-client');
@@ -117,7 +117,7 @@ describe('codes and tokens', () => {
     },
   );
 
-  test('S5: a code is good once; its second use revokes what the first got', async () => {
+  test('S5: a code is valid once; its second use revokes the tokens of the first one', async () => {
     const { flow, code: given } = await code();
     const first = await redeem(gateway, flow, given);
     expect(first.status).toBe(200);
@@ -177,7 +177,7 @@ describe('codes and tokens', () => {
     });
   });
 
-  test('a code of one client is of no use to another', async () => {
+  test('a code of one client is refused for another client', async () => {
     const { flow, code: given } = await code();
     const other = (await (await register(gateway)).json()) as { client_id: string };
     expect(await redeem(gateway, { ...flow, client: other.client_id }, given)).toMatchObject({

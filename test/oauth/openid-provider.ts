@@ -1,4 +1,4 @@
-/** A small OpenID provider that signs everybody in, and breaks the rules if a test asks for it. */
+/** A small OpenID provider that signs every user in, and breaks the rules if a test asks for it. */
 import { createHash, randomBytes } from 'node:crypto';
 import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
@@ -8,7 +8,7 @@ export const CLIENT = { id: 'parley', secret: 'a secret: with signs' } as const;
 
 export interface OpenIdProvider {
   readonly issuer: string;
-  /** The claims of the next users. */
+  /** The claims in the ID tokens of the next users. */
   claims: Record<string, unknown>;
   /** Replaces `iss` in the answer; null leaves it out. */
   iss: string | null | undefined;

@@ -51,13 +51,13 @@ test('a code of replica A is redeemed at B; what A revokes, B refuses within a s
   expect(performance.now() - began).toBeLessThan(1_000);
 });
 
-test('S5: one code at both replicas at the same time gives tokens at most once', async () => {
+test('S5: one code used at both replicas at the same time gives tokens at most once', async () => {
   const { flow, given } = await code();
   const all = await Promise.all([redeem(a, flow, given), redeem(b, flow, given)]);
   expect(all.filter(({ status }) => status === 200).length).toBeLessThanOrEqual(1);
 });
 
-test('a refresh token that both replicas get is a reuse: the grant ends at both', async () => {
+test('a refresh token that is used at both replicas counts as reused: the grant ends at both', async () => {
   const { flow, given } = await code();
   const first = await redeem(a, flow, given);
   const second = await refresh(a, flow.client, first.refresh_token);

@@ -72,7 +72,10 @@ export async function connect(url: string, provider: OAuthClientProvider): Promi
   return client;
 }
 
-/** Connects without tokens: the SDK discovers, registers and asks; the reader signs in; the SDK redeems the code. */
+/**
+ * Connects without tokens: the SDK discovers the server, registers and asks for a code; the page reader signs in; the
+ * SDK exchanges the code for tokens.
+ */
 export async function signIn(
   url: string,
   provider: MemoryProvider,

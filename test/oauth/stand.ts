@@ -66,7 +66,7 @@ const META = 'io.modelcontextprotocol';
 export const listTools = (endpoint: string, token: string): Promise<Response> =>
   request(endpoint, token, 'tools/list', {});
 
-/** Opens a stream that only listens for changes of lists. */
+/** Opens a stream that only receives changes of lists. */
 export const listen = (endpoint: string, token: string): Promise<Response> =>
   request(endpoint, token, 'subscriptions/listen', { notifications: { toolsListChanged: true } });
 

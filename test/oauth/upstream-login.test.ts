@@ -59,7 +59,7 @@ test('a user of another provider signs in; issuer, subject, roles and tenant com
 });
 
 test.each(['https://other.example', null])(
-  'S15: an answer with iss %s is not used, and its code is sent nowhere',
+  'S15: an answer with iss %s is refused, and its code is sent nowhere',
   async (iss) => {
     provider.iss = iss;
     const before = provider.redeemed.length;
@@ -71,13 +71,13 @@ test.each(['https://other.example', null])(
   },
 );
 
-test('S5: a state is good once, and only in the browser that began', async () => {
+test('S5: a state is valid once, and only in the browser that began the sign-in', async () => {
   const reader = newReader();
   const back = await elsewhere(reader, (await begin(gateway)).url.href);
   const before = provider.redeemed.length;
   expect((await newReader().get(back)).status).toBe(400);
   expect(provider.redeemed.length).toBe(before);
-  // The other browser has used the state up.
+  // The request of the other browser has used the state.
   expect((await reader.get(back)).status).toBe(400);
   const again = await elsewhere(reader, (await begin(gateway)).url.href);
   expect((await reader.get(again)).status).toBe(200);
@@ -103,7 +103,7 @@ test.each([{ groups: ['visitors'] }, { groups: 'staff', org: undefined }])(
   },
 );
 
-test('passwords are off: no form, and no login by a form of one’s own', async () => {
+test('passwords are switched off: the page has no form for one, and a forged form is refused', async () => {
   const reader = newReader();
   const page = await reader.get((await begin(gateway)).url.href);
   expect(page.forms.some(({ action }) => action.endsWith('/login'))).toBe(false);

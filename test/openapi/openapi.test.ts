@@ -264,7 +264,7 @@ test('S0-17: a server with RouteIQ’s own format gets tool_name and arguments',
   });
 });
 
-test('a changed document changes the list, and clients are told; a broken one leaves the last one in use', async () => {
+test('a changed document changes the list, and clients are notified; a broken document leaves the last one in use', async () => {
   const session = await Session.open(`${gateway.url}/mcp`, '2025-06-18', AS);
   const stream = await session.listen();
   const file = join(folder, 'pets.json');
@@ -315,7 +315,7 @@ test('an API that cannot be reached refuses calls at once after some failures', 
   published = before;
 });
 
-test('a document that cannot be read is the problem of its server only, and shows no path to callers', async () => {
+test('a document that cannot be read makes only its own server fail, and callers do not see its path', async () => {
   const { json } = await modern(`${gateway.url}/mcp/absent`, 'tools/list', {}, { headers: AS });
   const text = JSON.stringify(json);
   expect(text).toContain('its OpenAPI document cannot be read (ENOENT)');

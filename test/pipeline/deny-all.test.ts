@@ -558,7 +558,7 @@ const LOCAL: ReadonlySet<string> = new Set([
   'DELETE /mcp',
   'DELETE /mcp/{server}',
   'DELETE /{server}/mcp',
-  // Answers from the registry, without a contact.
+  // These routes answer from the registry, without a request to a server.
   'GET /v1/mcp/server/health',
   'GET /v1/mcp/access_groups',
   'GET /v1/mcp/registry.json',
@@ -595,7 +595,7 @@ const isLocal = (name: string): boolean => LOCAL.has(name) || MANAGEMENT.test(na
 /** Values for the parameters in the paths of routes. */
 const SAMPLES: Readonly<Record<string, string>> = { server: 'counted', agent: 'one', card: 'one', task: TASK };
 
-test('every route is refused, or concerns no server and no agent', async () => {
+test('every route is refused, or serves no server and no agent', async () => {
   const missed: string[] = [];
   for (const { method, path } of gateway.routes) {
     // Other methods would change the server, except those that are passed on to it.

@@ -117,7 +117,7 @@ it('parley plugin new writes a plugin that compiles with its types, passes its t
   expect(JSON.parse(facts)).toMatchObject({ ok: true, apiVersion: 1, hooks: ['onRequest', 'onResponse'], setup: true });
   await expect(cli('plugin', 'new', 'guard')).rejects.toMatchObject({ code: 2 });
   await expect(cli('plugin', 'new', '../guard')).rejects.toMatchObject({ code: 2 });
-  // Code of the module that never ends does not keep the command.
+  // Code of the module that never ends does not keep the command from ending.
   await writeFile(path.join(folder, 'ticking.mjs'), `${TICKING}export default { apiVersion: 1, onAudit() {} };`);
   expect((await cli('plugin', 'check', 'ticking.mjs')).stdout).toContain('hooks: onAudit');
   await writeFile(path.join(folder, 'wrong.mjs'), 'export default { apiVersion: 1, onReqest() {} };');

@@ -1,4 +1,7 @@
-/** Plugins that throw, hang, block the event loop or return garbage: the call ends as the policy says, and others go on. */
+/**
+ * Plugins that throw, hang, block the event loop or return garbage: the call ends as the policy of the plugin says, and
+ * other calls continue.
+ */
 import { mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -80,7 +83,7 @@ describe.each([
     expect(ended(how)).toBe(before);
   });
 
-  it('is left out, if it is open', async () => {
+  it('is skipped, if it is open', async () => {
     expect((await say('open', how)).content).toEqual(echoed(how));
   });
 
@@ -90,7 +93,7 @@ describe.each([
     expect((await say('open', `after ${how}`)).content).toEqual(echoed(`after ${how}`));
   });
 
-  it('does not concern other servers', async () => {
+  it('does not affect calls of other servers', async () => {
     const [, free] = await Promise.all([say('closed', how), say('free', how)]);
     expect(free.content).toEqual(echoed(how));
   });
@@ -102,12 +105,12 @@ it('a plugin that fails outside of its hooks does not end the process', async ()
   expect((await say('free', 'fine')).content).toEqual(echoed('fine'));
 });
 
-it('a plugin that never stops its work does not keep the gateway that stops', async () => {
+it('a plugin that never stops its work does not prevent the gateway from stopping', async () => {
   const folder = await mkdtemp(join(tmpdir(), 'parley-plugin-'));
   const file = join(folder, 'ticking.mjs');
   await writeFile(file, 'setInterval(() => {}, 1_000); export default { apiVersion: 1, onAudit() {} };');
   const stopped = await startGateway({ servers: { echo: { url: echo.url } }, plugins: [{ use: file }] });
-  // Not ended by a signal.
+  // The exit code 0 means that no signal was needed.
   expect(await stopped.close()).toBe(0);
   await rm(folder, { recursive: true });
 });
@@ -139,12 +142,12 @@ describe('a plugin that blocks the event loop', () => {
     await expect.poll(() => gateway.log().split('\n').some(named), { timeout: 30_000 }).toBe(true);
   });
 
-  it('is left out from then on if it is open', async () => {
+  it('is skipped from then on if it is open', async () => {
     expect((await say('blocking-open', 'block')).content).toEqual(echoed('block'));
     expect((await say('blocking-open', 'throw')).content).toEqual(echoed('throw'));
   });
 
-  it('is noticed when it blocks after its first wait', async () => {
+  it('is noticed when it blocks after its first await', async () => {
     await say('later', 'block-later');
     expect(await say('later', 'fine')).toMatchObject({ reason: 'plugin_failed', problem: 'disabled' });
   });

@@ -1,4 +1,6 @@
-/** docs/policy.md: every condition compiles, the table of variables is complete, and the examples do what the page says. */
+/**
+ * docs/policy.md: every condition compiles, the table of variables is complete, and the examples do what the page says.
+ */
 import { execFile } from 'node:child_process';
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';

@@ -1,6 +1,7 @@
 /**
- * A caller far beyond its rate, in a process of its own: `flooding-caller.mjs URL TOKEN`. Floods between the IPC messages
- * `go` and `stop`, five requests every five milliseconds, and answers `stop` with the number of replies by status.
+ * A caller far beyond its rate, in a process of its own: `flooding-caller.mjs URL TOKEN`. Floods between the IPC
+ * messages `go` and `stop`, five requests every five milliseconds, and answers `stop` with the number of replies by
+ * status.
  */
 const [, , url, token] = process.argv;
 const META = 'io.modelcontextprotocol';

@@ -1,7 +1,7 @@
 /**
  * S3: a caller that may not use a target gets for it exactly the answers for a target that does not exist, in every
- * method of both protocols. The requests come from the method tables of `protocol/`: a method without a pair of requests
- * in this file fails the test.
+ * method of both protocols. The requests come from the method tables of `protocol/`: a method without a pair of
+ * requests in this file fails the test.
  */
 import { Client, credentials, Metadata } from '@grpc/grpc-js';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
@@ -37,7 +37,7 @@ async function taskOfAda(): Promise<string> {
 
 const dataOf = (text: string): string => /^data: ?(\{.*"id".*)$/m.exec(text)?.[1] ?? text;
 
-/** The answer with the names that the client sent itself made equal. */
+/** The answer, with placeholders for the names that the client sent. */
 const alike = ({ status, headers, text }: Answer): unknown => ({
   status,
   headers: headers.map((line) => line.replace(/secret/g, 'absent').replace(/^(mcp-session-id): .*/, '$1')),
@@ -176,7 +176,7 @@ describe('S3: MCP in the newest revision', () => {
       );
   });
 
-  test('what bob may use works, and its lists contain it', async () => {
+  test('targets that bob may use work, and his lists contain them', async () => {
     expect((await send(BOB, 'tools/call', { name: 'open__add', arguments: {} })).text).toContain('done by open');
     const { text } = await send(BOB, 'tools/list', {});
     expect(text).toContain('open__add');
@@ -385,7 +385,7 @@ test('S3: health, pages, cards and unknown paths mention no hidden target', asyn
     expect(alike(await get(path)), path).toEqual(alike(await get(path.replace('secret', 'absent'))));
 });
 
-test('S3: hidden and absent tools take the same class of time', async () => {
+test('S3: answers for hidden and absent tools take about the same time', async () => {
   const times: Record<string, number[]> = { hidden: [], absent: [], hiddenTool: [], absentTool: [] };
   const names = {
     hidden: 'secret__add',
@@ -400,7 +400,7 @@ test('S3: hidden and absent tools take the same class of time', async () => {
       times[kind]!.push(performance.now() - began);
     }
   }
-  // The fastest tenth shows the work for a call: on a busy machine most calls also wait for their turn.
+  // The fastest tenth shows the time of the work. On a busy machine most calls also wait for the processor.
   const fastest = (kind: string): number => times[kind]!.sort((a, b) => a - b)[4]!;
   for (const [one, other] of [
     ['hidden', 'absent'],

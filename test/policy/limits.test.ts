@@ -62,12 +62,12 @@ describe('S23: a rate', () => {
     });
     expect(statuses(await times(3, () => call(ADA)))).toEqual([200, 200, 429]);
     expect(statuses(await times(3, () => call(ADA, 'open__cloaked')))).toEqual([200, 200, 429]);
-    // The count of the server is used up by the calls that were admitted.
+    // The calls that were admitted have used up the count of the server.
     expect(statuses(await times(1, () => call(BOB)))).toEqual([429]);
     expect(statuses(await times(5, () => call(ADA, 'secret__add')))).toEqual([200, 200, 200, 200, 429]);
   });
 
-  test('of a hidden tool tells nothing about it', async () => {
+  test('of a hidden tool reveals nothing about the tool', async () => {
     world = await startPolicyWorld({ limits: { rates: [{ per: ['tool'], requests: 1, interval: '1h' }] } });
     expect(statuses(await times(2, () => call(ADA, 'secret__add')))).toEqual([200, 429]);
     const [hidden, absent] = [await call(BOB, 'secret__add'), await call(BOB, 'absent__add')];

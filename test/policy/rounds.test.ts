@@ -1,4 +1,7 @@
-/** The policy is asked again in every round of a call and after every reload; `approve` asks a person; dry runs only log. */
+/**
+ * The policy is asked again in every round of a call and after every reload; `approve` asks a person; dry runs only
+ * log.
+ */
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import type { JsonObject } from '../../src/protocol/jsonrpc/raw.js';
 import { type Log, SILENT } from '../../src/telemetry/log.js';
@@ -46,7 +49,7 @@ describe('a reload', () => {
 });
 
 describe('arguments', () => {
-  test('decide about a call of a visible tool, whose refusal says so to the model', async () => {
+  test('decide about a call of a visible tool, and the model gets the refusal as a result', async () => {
     await world.reload({
       policy: { rules: [{ name: 'small', when: 'server == "open" && args.n < 5', effect: 'allow' }] },
     });
@@ -95,7 +98,7 @@ describe('approve', () => {
     await world.reload(APPROVE);
     expect((await call('open__add', { arguments: { n: 1 } }, ASKABLE)).text).toContain('done by open');
     expect((await answer(await ask())).text).toContain('done by open');
-    // The need of approval is not certain, and the call would be allowed without it.
+    // The call lacks the argument of the condition, so the rule cannot decide. The gateway then asks for an approval.
     expect((await call('open__add', { arguments: {} }, ASKABLE)).text).toContain('input_required');
     expect((await call('open__add', { arguments: { n: 9 } })).text).toContain('needs a person');
   });
@@ -109,7 +112,7 @@ describe('approve', () => {
     expect(world.contacts().length).toBe(before);
   });
 
-  test('refuses what cannot ask a person', async () => {
+  test('refuses a matching call that has no way to ask a person', async () => {
     await world.reload(APPROVE);
     const before = world.hidden().length;
     const reply = await fetch(`${world.gateway.url}/a2a/secretagent`, {
@@ -178,7 +181,7 @@ describe('tasks', () => {
 describe('a dry run', () => {
   const dry = () => lines.filter(({ message }) => message.startsWith('dry run'));
 
-  test('changes nothing and logs once what the rules would deny', async () => {
+  test('changes nothing, and logs once per rule the calls that the rule would deny', async () => {
     lines.length = 0;
     await world.reload({ policy: { mode: 'dry-run', rules: RULES } });
     for (let i = 0; i < 3; i++) expect((await call('secret__add')).text).toContain('done by secret');

@@ -1,4 +1,4 @@
-/** S23: two replicas on one PostgreSQL count the calls of a caller once; without the database each counts alone. */
+/** S23: two replicas on one PostgreSQL share the count of a caller. Without the database, each replica counts alone. */
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { startChanging, toolNamed } from '../security/changing-server.js';
 import { ask } from '../security/modern-client.js';
@@ -39,7 +39,7 @@ const called = async (replica: RunningGateway, token: string): Promise<number> =
 const count = (statuses: readonly number[], wanted: number): number =>
   statuses.filter((each) => each === wanted).length;
 
-test('a caller gets its rate once, whichever replica it calls', async () => {
+test('a caller has one rate, whichever replica it calls', async () => {
   const statuses: number[] = [];
   for (let i = 0; i < LIMIT + 4; i++) statuses.push(await called(replicas[i % 2]!, ADA));
   expect(count(statuses, 200)).toBe(LIMIT);

@@ -133,7 +133,7 @@ describe('the registry of servers', () => {
       const put = (headers: object) => gateway.mcp.servers.put('everything', { url: fixture.url, headers });
       for (const text of ['{REGISTERED_KEY}', '{REGISTERED_KEY:-x}', '{env:REGISTERED_KEY}', '{userHome}', '{'])
         await expect(put({ 'X-Key': `a$${text}` })).rejects.toThrow('a registration cannot read the variables');
-      // A text with the escape is literal.
+      // In a registration, the escape of a variable is ordinary text.
       await put({ 'X-Key': '$$' + '{REGISTERED_KEY}' });
       expect(gateway.mcp.servers.get('everything')).toMatchObject({
         headers: { 'X-Key': '$' + '{REGISTERED_KEY}' },

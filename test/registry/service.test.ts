@@ -79,7 +79,7 @@ describe('the registry', () => {
     });
     expect(replaced).toMatchObject({ enabled: false, createdBy: 'root', updatedBy: 'eve', createdAt: first.createdAt });
     expect(replaced.version).not.toBe(first.version);
-    // Switched off: known, but not in use.
+    // An entry that is switched off is known, but not in use.
     expect(runtime.mcp.servers.get('alpha')).toBeUndefined();
     expect(registry.get('server', 'ALPHA')).toEqual(replaced);
     const stale = { by: BY, expected: [first.version] };
@@ -126,7 +126,7 @@ describe('the registry', () => {
     expect(creations.filter(({ status }) => status === 'fulfilled')).toHaveLength(1);
   });
 
-  it('S26: returns no secret, and keeps secrets whose mask comes back', async () => {
+  it('S26: returns no secret, and keeps a secret if its mask is sent back', async () => {
     const entry = await create('keyed', {
       ...SECRET,
       auth: { apiKey: 'canary-secret-2' },
@@ -155,7 +155,7 @@ describe('the registry', () => {
       tools: { deny: [] },
     });
     expect(JSON.stringify([entry, kept, registry.list('server')])).not.toContain('canary');
-    // Otherwise a caller that cannot read the secret could send it to a server of its own.
+    // Otherwise a caller that cannot read the secret could have it sent to a server of its own.
     const elsewhere = { by: BY, settings: { ...settings, url: 'http://127.0.0.1:10/' } };
     expect((await failure(registry.replace('server', 'keyed', elsewhere))).message).toContain(
       'servers.keyed has another URL than before, so the stored secrets are not kept (write the secrets again)',
@@ -219,7 +219,7 @@ describe('the registry', () => {
     expect(registry.get(kind, 'refused')).toBeUndefined();
   });
 
-  it('keeps the data of adapters, and bounds it', async () => {
+  it('keeps the data of adapters, with a limit on its size', async () => {
     const { version } = await registry.create('server', 'meta', { by: BY, settings: PLACE, meta: { alias: 'm' } });
     const patched = await registry.patch('server', 'meta', { by: BY, expected: [version], settings: { pool: 2 } });
     expect(patched).toMatchObject({ meta: { alias: 'm' }, settings: { ...PLACE, pool: 2 } });

@@ -41,7 +41,7 @@ const runsOf = ({ replicas }: Pool, tag: string): number =>
   replicas.flatMap((replica) => replica.ran()).filter((ran) => ran === tag).length;
 
 describe.each(['modern', 'legacy'] as const)('%s servers', (era) => {
-  test('calls leave the server that fails fast and the slow one; each is shown, measured and replayed', async () => {
+  test('calls avoid the server that fails fast and the slow one; all servers are shown and measured, and choices are replayed', async () => {
     const pool = await startPool(era, BEHAVIOURS);
     const { gateway } = pool;
     try {
@@ -103,7 +103,8 @@ describe.each(['modern', 'legacy'] as const)('%s servers', (era) => {
       const reply = JSON.stringify((await held).json);
       expect(reply).toContain('unknown');
       expect(runsOf(pool, 'held')).toBe(1);
-      // Nothing of the next call can be sent to the dead server, so it goes to another one, and the session stays there.
+      // Nothing of the next call can be sent to the dead server, so it goes to another one, and the session stays
+      // there.
       const next = await who(session!);
       expect(next).not.toBe(owner);
       expect(await who(session!)).toBe(next);
@@ -118,7 +119,7 @@ describe.each(['modern', 'legacy'] as const)('%s servers', (era) => {
   });
 });
 
-test('a gateway that was killed begins with what it learned', async () => {
+test('a gateway that was killed starts with the choices it had learned from', async () => {
   const data = await mkdtemp(join(tmpdir(), 'parley-replicas-'));
   const pool = await startPool('modern', ['failing', 'good'], {}, { data });
   try {
@@ -179,7 +180,7 @@ async function startAgent(answer: (contextId: string) => object) {
   return { url: origin, messages, close };
 }
 
-test('messages for a skill of two agents leave the one that fails, and a context stays with its agent', async () => {
+test('messages for a skill of two agents avoid the agent that fails, and a context stays with its agent', async () => {
   const bad = await startAgent(() => ({ error: { code: -32603, message: 'the model is away' } }));
   const good = await startAgent((contextId) => ({
     result: { message: { messageId: randomUUID(), contextId, role: 'ROLE_AGENT', parts: [{ text: 'sunny' }] } },

@@ -15,7 +15,7 @@ export interface ReplicaProcess {
   readonly url: string;
   /** The tags of the calls that it ran. */
   ran(): readonly string[];
-  /** Ends it without a chance to tell anybody. */
+  /** Kills the process, so that it can notify nobody. */
   kill(): Promise<void>;
 }
 

@@ -41,7 +41,7 @@ async function surfaces(server: string): Promise<string[]> {
 const ALL = ['mcp', 'mcp-rest', 'v1', 'llmrouter', 'namespace'];
 
 describe('S0-01, S0-07: POST, PUT and DELETE /v1/mcp/server', () => {
-  test('a registered server is on every surface at once, and on none after its removal', async () => {
+  test('a registered server is on every surface at once, and on no surface after its removal', async () => {
     const made = await admin('/v1/mcp/server', 'POST', {
       alias: 'made',
       url: extra.url,
@@ -114,7 +114,7 @@ describe('S0-01, S0-07: POST, PUT and DELETE /v1/mcp/server', () => {
     await admin('/v1/mcp/server/grouped', 'DELETE');
   });
 
-  test('an id is made if the body has none', async () => {
+  test('an id is generated if the body has none', async () => {
     const { body } = await admin('/v1/mcp/server', 'POST', { url: extra.url });
     expect(body.server_id).toMatch(/^s[0-9a-f]{15}$/);
     await admin(`/v1/mcp/server/${body.server_id}`, 'DELETE');

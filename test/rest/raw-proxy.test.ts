@@ -79,7 +79,7 @@ describe('S0-08: /mcp-proxy', () => {
     },
   );
 
-  test('the credential is that of the gateway, and headers of the caller with credentials stay behind', async () => {
+  test('the request has the credential of the gateway, and no headers of the caller with credentials', async () => {
     const headers = {
       cookie: 'session=caller',
       'x-admin-api-key': ADA,
@@ -118,7 +118,7 @@ describe('S0-08: /mcp-proxy', () => {
     expect([off.status, seen.length]).toEqual([501, before]);
   });
 
-  test('an administrator of a tenant is refused: the server does not keep tenants apart', async () => {
+  test('an administrator of a tenant is refused, because the server does not separate tenants', async () => {
     const created = await fetch(`${world.url}/api/v1/keys`, {
       method: 'POST',
       headers: { authorization: `Bearer ${ADA}`, 'content-type': 'application/json' },

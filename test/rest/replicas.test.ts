@@ -1,4 +1,6 @@
-/** A server that is registered, changed and removed at one replica is so at the other, on every surface. */
+/**
+ * Registrations, changes and removals of a server at one replica are in effect at the other replica, on every surface.
+ */
 import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';

@@ -54,7 +54,7 @@ async function connect(mode: string, revision: Revision, capabilities: Json = {}
 const textIn = (result: Json): string => (result['content'] as { text: string }[])[0]!.text;
 const search = async (client: EraClient, query: string, more: Json = {}): Promise<string> =>
   textIn(await client.call('search_tools', { query, ...more }));
-/** Searches again while a server has not answered yet. */
+/** Repeats the search while a server has not answered yet. */
 const found = async (client: EraClient, query: string, more: Json = {}): Promise<Json[]> => {
   const text = await eventually(
     () => search(client, query, more),

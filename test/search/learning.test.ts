@@ -88,10 +88,11 @@ describe('two replicas over postgres', () => {
     expect((await learned(b, 1)).tools).toEqual([{ server: 'files', name: 'wipe', outcomes: 1 }]);
   });
 
-  test('the other replica has what one learned within a second', async () => {
+  test('one replica gets within a second what the other one has learned', async () => {
     const lags: number[] = [];
     const inTime = (): number => lags.slice(-5).filter((lag) => lag < 1_000).length;
-    // A machine that is busy with other programs gets more rounds. A slower way between replicas needs longer in most.
+    // A busy machine gets more rounds, because single rounds may be slow. If the way between replicas is slow, most
+    // rounds are.
     while (inTime() < 4 && lags.length < 25) {
       const [from, to] = lags.length % 2 === 0 ? [a, b] : [b, a];
       const word = String.fromCharCode(97 + lags.length);
@@ -103,7 +104,7 @@ describe('two replicas over postgres', () => {
     expect(inTime(), lags.join(' ')).toBe(4);
   });
 
-  test('what was learned survives a kill, and a restarted replica has it', async () => {
+  test('learned outcomes survive a kill, and a restarted replica has them', async () => {
     await use(a, ALICE, 'wipe everything', 'files__wipe');
     await learned(b, 1);
     await a.kill();
@@ -112,7 +113,7 @@ describe('two replicas over postgres', () => {
     expect((await statsOf(b)).outcomes).toBe(1);
   });
 
-  test('operators ask why, and forget by command', async () => {
+  test('operators see the reasons of a ranking, and remove learned outcomes by command', async () => {
     await use(a, ALICE, 'wipe everything', 'files__wipe');
     await learned(b, 1);
     const parley = (...args: string[]) =>
@@ -134,7 +135,7 @@ describe('two replicas over postgres', () => {
     await expect(parley('forget', '--config', a.file)).rejects.toMatchObject({ code: 2 });
   });
 
-  test('only administrators see and change what was learned', async () => {
+  test('only administrators see and remove learned outcomes', async () => {
     for (const [method, path] of [
       ['GET', '/api/v1/routing/stats'],
       ['DELETE', '/api/v1/routing/outcomes'],

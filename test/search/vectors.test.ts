@@ -1,4 +1,4 @@
-/** Vectors from an endpoint of the operator: fused with words, and words alone when the endpoint is away. */
+/** Vectors from an endpoint of the operator: fused with words, and words alone when the endpoint is unavailable. */
 import { once } from 'node:events';
 import { createServer, type Server } from 'node:http';
 import type { AddressInfo } from 'node:net';

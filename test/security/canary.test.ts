@@ -1,7 +1,7 @@
 /**
- * Canaries: a secret in every place of a request where a client can put one. Each is in its own place of the server's or
- * agent's message at most (S12), and never in the log, in answers to others, in the audit trail, in /health, in a recording
- * without contents, or readable in the database (S24).
+ * Canaries: a secret in every place of a request where a client can put one. Each is in its own place of the server's
+ * or agent's message at most (S12), and never in the log, in answers to others, in the audit trail, in /health, in a
+ * recording without contents, or readable in the database (S24).
  */
 import { execFile, spawn } from 'node:child_process';
 import { randomBytes } from 'node:crypto';
@@ -380,7 +380,7 @@ describe('S24: a canary in every place of a request', () => {
     expect(found(gateway.log())).toEqual([]);
   });
 
-  test('is not in answers to other callers, errors and health', () => {
+  test('is not in answers to others, in errors and in health', () => {
     expect(others.join('\n')).toContain('error');
     expect(found(others.join('\n'))).toEqual([]);
   });
@@ -430,7 +430,7 @@ test('S12, S24: over `parley stdio` a canary reaches the servers only as an argu
     stdio: { command: process.execPath, args: [program], env: { RECORD: record } },
   };
   await writeFile(file, JSON.stringify({ log: config['log'], data: join(folder, 'pipe-data'), servers }));
-  // The environment of the client's process is a place of its secrets too.
+  // The environment of the client's process may contain secrets too.
   const env = { ...process.env, API_TOKEN: C.custom, AUTHORIZATION: `Bearer ${C.token}` };
   const child = spawn(process.execPath, [BIN, 'stdio', '--config', file], { env });
   let log = '';

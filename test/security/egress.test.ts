@@ -1,4 +1,7 @@
-/** S11: whoever supplies a URL, the gateway reaches no listener on this machine: 28 notations, rebinding, redirects. */
+/**
+ * S11: the gateway connects to no listener on this machine, whoever supplies the URL: 28 notations, rebinding,
+ * redirects.
+ */
 import type { LookupAddress } from 'node:dns';
 import { createServer, type Server } from 'node:http';
 import type { AddressInfo } from 'node:net';
@@ -159,7 +162,7 @@ describe.each(Object.entries(SUPPLIERS))('S11: the URL of a %s', (name, supply) 
   });
 });
 
-/** Further places that name a URL: the gateway follows no redirect of theirs either. */
+/** Further sources of URLs: the gateway follows no redirect of these URLs either. */
 const REDIRECTING: Readonly<Record<string, Supplier>> = {
   webhook,
   'registration of a webhook': registered,
@@ -211,7 +214,7 @@ describe('S11: a redirect to this machine', () => {
       redirecting.close();
     });
     const from = (redirecting.address() as AddressInfo).port;
-    // The first hop is allowed here, so that its redirect arrives.
+    // This test allows the first request, so that its redirect arrives.
     const egress = new Egress({ allowPrivate: true, ports: [] });
     const safe = new SafeHttp({ egress, connectTimeout: 2_000 });
     stage.later(() => safe.close());

@@ -1,4 +1,4 @@
-/** S25: whatever is sent to whichever route, no answer shows a stack, a path, an address, SQL or a token. */
+/** S25: no answer of any route shows a stack, a path, an address, SQL or a token, whatever the request contains. */
 import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';

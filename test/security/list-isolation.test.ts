@@ -56,13 +56,13 @@ describe('S27: a cached list', () => {
     return { ...page, names: (page['tools'] as { name: string }[]).map(({ name }) => name) };
   };
 
-  test("of A is never served to B: each sees its own part of the server's one list, and the answer is private", async () => {
+  test("of A is never served to B: each caller sees its own part of the server's one list, and the answer is marked private", async () => {
     for (let round = 0; round < 50; round++) {
       const [one, two] = await Promise.all([listed(ada), listed(bob)]);
       expect(one).toMatchObject({ names: ['s__open', 's__of_ada'], cacheScope: 'private' });
       expect(two).toMatchObject({ names: ['s__open', 's__of_bob'], cacheScope: 'private' });
     }
-    // It was cached: the server was read once.
+    // The list was cached: the server was asked once.
     expect(reads).toBe(1);
   });
 
@@ -85,7 +85,7 @@ describe('S27: a gateway with two callers', () => {
     };
     heard.push({ method, headers: JSON.stringify(req.rawHeaders) });
     if (id === undefined) return void res.writeHead(202).end();
-    // A careless server: it calls everything public, also what it makes for one request.
+    // A careless server: it marks everything as public, also results that it makes for one request.
     const fresh = { resultType: 'complete', ttlMs: 3_600_000, cacheScope: 'public' };
     const results: Record<string, object> = {
       'server/discover': { supportedVersions: ['2026-07-28'], capabilities: { tools: {}, resources: {} } },
@@ -120,7 +120,7 @@ describe('S27: a gateway with two callers', () => {
   test.each([
     ['resources/read', { uri: 'own://me' }],
     ['tools/call', { name: 's__mine', arguments: {} }],
-  ])('the result of %s is never kept, even if its server calls it public', async (method, params) => {
+  ])('the result of %s is never cached, even if its server marks it as public', async (method, params) => {
     const texts: string[] = [];
     for (const name of ['ada', 'bob', 'ada', 'bob'] as const)
       texts.push(JSON.stringify((await modern(`${gateway.url}/mcp`, method, params, as(name))).result));

@@ -156,7 +156,9 @@ afterAll(async () => {
   for (const close of closing.splice(0)) await close();
 });
 
-/** An answer without the parts that differ between any two gateways: ids, times, ports, and whether a probe has ended. */
+/**
+ * An answer without the parts that differ between any two gateways: ids, times, ports, and whether a probe has ended.
+ */
 async function answered(gateway: RunningGateway, path: string, init: RequestInit, token = BOB): Promise<string> {
   const stop = new AbortController();
   const limit = setTimeout(() => stop.abort(), 10_000);
@@ -243,7 +245,7 @@ function requestsOf(method: string, path: string, url: string): { url: string; i
 describe('S3: a caller with fewer rights', () => {
   test('gets the same answer of every route, whether or not there is anything hidden', async () => {
     const requests = full.routes
-      // Aliases have the same handlers.
+      // The aliases of a route have the same handler, so one of them is enough.
       .filter(({ path }) => !/^\/v1\/a2a\/|\{tenant\}|\/v1\/task\/|pushNotifications(?!Configs)/.test(path))
       .flatMap(({ method, path }) => pathsOf(path).flatMap((url) => requestsOf(method, path, url)));
     expect(requests.length).toBeGreaterThan(1_000);

@@ -1,6 +1,6 @@
 /**
- * S4: values of callers that the gateway places into URLs and headers change neither the path before them nor the set of
- * headers. The upstream is a plain socket, so that the test sees the bytes of the request.
+ * S4: values of callers that the gateway places into URLs and headers change neither the path before them nor the set
+ * of headers. The upstream is a plain socket, so that the test sees the bytes of the request.
  */
 
 import type { AddressInfo } from 'node:net';
@@ -92,7 +92,7 @@ test('S4: an id in the path of a request to an agent stays one segment below its
       try {
         path = restRoute(rest!, 'GetTask', { id } as JsonObject).path;
       } catch (error) {
-        // Refused before anything is sent.
+        // The gateway refuses these ids before it sends anything.
         expect(error).toBeInstanceOf(ProtocolError);
         return;
       }

@@ -46,7 +46,7 @@ describe('S1: a program', () => {
     expect(existsSync(touched())).toBe(false);
   });
 
-  test('is not started from the database, if somebody wrote it there', async () => {
+  test('is not started from an entry that somebody wrote into the database', async () => {
     const runtime = await started();
     await (runtime.state.registry as Registry<object>).put('server', 'planted', { settings: program() });
     await (runtime.state.registry as Registry<object>).put('server', 'good', {

@@ -16,7 +16,9 @@ type Json = Record<string, unknown>;
 export interface Recording {
   readonly url: string;
   readonly grpc: string;
-  /** Everything that arrived, by the first segment of the path: `modern`, `legacy`, `events`, `jsonrpc`, `rest`, `grpc`. */
+  /**
+   * Everything that arrived, by the first segment of the path: `modern`, `legacy`, `events`, `jsonrpc`, `rest`, `grpc`.
+   */
   readonly heard: ReadonlyMap<string, string[]>;
   close(): Promise<void>;
 }

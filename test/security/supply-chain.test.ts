@@ -1,4 +1,6 @@
-/** S28: few dependencies, none with an install script, all locked with a checksum. S29: files and memory of the process. */
+/**
+ * S28: few dependencies, none with an install script, all locked with a checksum. S29: files and memory of the process.
+ */
 import { mkdtempSync, readdirSync, readFileSync, rmSync, statSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';

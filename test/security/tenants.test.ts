@@ -1,6 +1,6 @@
 /**
- * S27: two callers of the same name in two tenants share nothing: sessions, streams, tasks of both protocols, calls that
- * wait for a person, rates, the live tail, the lists of the management API, and the audit trail.
+ * S27: two callers of the same name in two tenants share nothing: sessions, streams, tasks of both protocols, calls
+ * that wait for a person, rates, the live tail, the lists of the management API, and the audit trail.
  */
 import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
@@ -149,7 +149,7 @@ describe('S27: callers of the same name in two tenants', () => {
     await Promise.all([session.end(), other.end()]);
   });
 
-  test('S20: cannot answer for each other', async () => {
+  test('S20: cannot answer the questions of each other', async () => {
     const call = { name: 'asked__add', arguments: {} };
     const asked = await modern(acme, 'tools/call', call, FORM);
     const { requestState, inputRequests } = asked.json.result as unknown as {

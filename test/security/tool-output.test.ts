@@ -56,7 +56,7 @@ const call = () => ask(gateway.url, 'tools/call', { name: 'files__read', argumen
 const state = async (): Promise<string> => {
   const health = await fetch(`${gateway.url}/health`, { headers: { authorization: `Bearer ${ADMIN}` } });
   const { result } = (await ask(gateway.url, 'tools/list', {}, asUser)).body;
-  // The number of audit records that wait for the database changes with every call.
+  // The count of audit records that wait for the database differs from call to call.
   const { audit: _, ...rest } = (await health.json()) as Record<string, unknown>;
   return JSON.stringify([rest, result.tools]);
 };
@@ -95,7 +95,7 @@ describe('S22: poisoned output', () => {
     expect(admin.status).toBe(403);
   });
 
-  test('over the limit is an error, and the gateway goes on', async () => {
+  test('over the limit is an error, and the gateway continues to serve', async () => {
     output = { resultType: 'complete', content: [{ type: 'text', text: 'x'.repeat(200_000) }] };
     const { body, text } = await call();
     expect(body.error).toBeDefined();
@@ -106,7 +106,7 @@ describe('S22: poisoned output', () => {
 });
 
 describe('S10: a hostile schema', () => {
-  test('is neither executed nor fetched, and other tools go on', async () => {
+  test('is neither executed nor fetched, and other tools work', async () => {
     hits = 0;
     const reference = `http://127.0.0.1:${(canary.address() as AddressInfo).port}/schema.json`;
     const anyOf = Array.from({ length: 1_000 }, (_, at) => ({ properties: { [`p${at}`]: { type: 'string' } } }));

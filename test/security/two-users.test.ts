@@ -41,7 +41,7 @@ interface Upstream extends LooseServer {
 const TOOL = { name: 'whoami', inputSchema: { type: 'object' } };
 const DESCRIBED = { capabilities: { tools: {} }, serverInfo: { name: 'up', version: '1' } };
 
-/** A server that knows who each call is for, and whose token opened each session. */
+/** A server that knows the user of each call, and the user whose token opened each session. */
 async function startUpstream(era: 'modern' | 'legacy'): Promise<Upstream> {
   const mixed: string[] = [];
   const calls = { ada: 0, bob: 0 };
@@ -186,7 +186,10 @@ function answerIn(text: string): Answer | undefined {
   return data === undefined ? undefined : (JSON.parse(data) as Answer);
 }
 
-/** The gateway ends its reply while the server's reply is interrupted. The client fetches the rest, as the server's does. */
+/**
+ * The gateway ends its reply while the server's reply is interrupted. The client of the gateway fetches the rest with
+ * GET, as the gateway does at the server.
+ */
 async function resumed(
   url: string,
   user: User,

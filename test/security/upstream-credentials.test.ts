@@ -70,7 +70,10 @@ interface Upstream {
   readonly all: string[];
 }
 
-/** A modern server that accepts what `accepts` says, and records every byte of the heads of its requests. */
+/**
+ * A modern server that accepts the requests that `accepts` selects, and records every byte of the heads of its
+ * requests.
+ */
 async function startUpstream(accepts: (headers: IncomingHttpHeaders) => boolean = () => true): Promise<Upstream> {
   const calls: IncomingHttpHeaders[] = [];
   const all: string[] = [];
@@ -155,7 +158,7 @@ test('S1-11: a token that the server refuses is renewed once, and the call is se
   const { url, config } = await start({ url: upstream.url, auth });
   expect((await call(url)).text).toContain('done');
   expect(issuer.asked[0]!.authorization).toMatch(/^Basic /);
-  // Older than the time for which a new token counts as good: the vault is told so.
+  // The gateway does not renew a refused token that was issued a moment ago, so the test makes the stored token older.
   const { openStorage } = await import('../../src/app/storage.js');
   const state = await openStorage(config, SILENT);
   const [row] = await state.vault.list();
@@ -172,7 +175,7 @@ test('S1-11: a token that the server refuses is renewed once, and the call is se
   expect(upstream.calls.length - before).toBeLessThanOrEqual(40);
 });
 
-test('a refusal that stands is not answered with a renewal for each call', async () => {
+test('a refusal that a renewal does not end causes no renewal for each further call', async () => {
   const issuer = await startIssuer();
   const upstream = await startUpstream(({ 'mcp-method': method }) => method !== 'tools/call');
   const auth = { clientCredentials: { issuer: issuer.url, ...CLIENT } };
@@ -181,7 +184,7 @@ test('a refusal that stands is not answered with a renewal for each call', async
   expect(issuer.asked.length).toBeLessThanOrEqual(2);
 });
 
-test('an issuer that fails is not asked for every call; the error says why, without the secret', async () => {
+test('an issuer that fails is not contacted for every call; the error gives the reason, without the secret', async () => {
   const body = { error: 'invalid_client', error_description: 'unknown client' };
   const issuer = await startIssuer(() => ({ status: 401, body }));
   const upstream = await startUpstream();

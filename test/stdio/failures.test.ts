@@ -248,7 +248,7 @@ describe('a server that fails', () => {
     expect(json.error.message).toContain('Error: no database at db:5432');
   });
 
-  it('a command that does not exist', async () => {
+  it('the error for a command that does not exist names the command', async () => {
     expect(await errorOf(open, 'not-there')).toBe(
       'Server "not-there" cannot be reached: cannot start "no-such-command-anywhere": it is not on the PATH; install it, ' +
         'give its full path in `command`, or set PATH in `env`',
@@ -289,7 +289,7 @@ describe('a server that fails', () => {
     await exit;
   });
 
-  it('a server that supports only future versions', async () => {
+  it('the error for a server that supports only future versions names these versions', async () => {
     const expected = 'speaks only protocol versions this gateway does not know: 2099-01-01';
     for (const message of [await errorOf(open, 'future'), await errorOf(guarded, 'future', as(ADA))])
       expect(message.replace(/cannot be reached: it |; .*$/g, '')).toBe(`Server "future" ${expected}`);

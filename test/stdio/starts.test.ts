@@ -56,7 +56,7 @@ const TWICE = ['exits', 'throws', 'hangs'];
 /** Its first process times out, the second shows that it is modern, the third serves. */
 const THRICE = ['late-modern'];
 const NAMES = [...['refuses', 'ignores', 'slow', 'modern', 'slow-modern', 'dual', 'slow-dual'], ...TWICE, ...THRICE];
-/** The first start of these times out. */
+/** The first start of these servers times out. */
 const FAIL_FIRST = ['hangs', 'late-modern'];
 
 const started = async (): Promise<Record<string, number>> => {

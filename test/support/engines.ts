@@ -39,7 +39,7 @@ export interface Cluster {
   stop(): Promise<void>;
 }
 
-/** For unit tests, which kill no server: PostgreSQL does not wait for the disk. */
+/** Settings for unit tests, which kill no server: PostgreSQL need not wait for the disk. */
 export const QUICK: PostgresSettings = { fsync: false };
 
 export async function startCluster(engine: Engine, settings: PostgresSettings = {}): Promise<Cluster> {

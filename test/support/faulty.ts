@@ -1,4 +1,7 @@
-/** Wrappers that fail at random from a seed: before the work, after it (the answer is lost), or late. */
+/**
+ * Wrappers that fail at random, in a sequence that a seed determines: before the work, after the work (the answer is
+ * lost), or with a late answer.
+ */
 import { sleep } from '../../src/core/timing.js';
 import { type Bus, type Db, type Row, StateError, type Statement, type Value } from '../../src/state/index.js';
 
@@ -8,7 +11,7 @@ export interface FaultRates {
   before?: number;
   /** Probability of a failure after the work, with an unknown outcome for the caller. */
   after?: number;
-  /** Probability of a late answer, by up to `delayMs`. */
+  /** Probability of an answer that is late by up to `delayMs`. */
   slow?: number;
   delayMs?: number;
 }

@@ -14,7 +14,7 @@ export interface Asked {
   readonly hold?: 'connecting' | 'parts';
   /** Starts the next request in the `end` callback of this one. */
   readonly hurried?: boolean;
-  /** Collects garbage before the request. */
+  /** Runs the garbage collector before the request. */
   readonly collected?: boolean;
 }
 

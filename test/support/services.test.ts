@@ -23,7 +23,7 @@ test('PostgreSQL waits for the disk by default', async () => {
   }
 });
 
-test.each(['faults', 'cluster'])('no test under test/%s turns that off', (folder) => {
+test.each(['faults', 'cluster'])('no test under test/%s switches this off', (folder) => {
   const files = readdirSync(join(TESTS, folder), { recursive: true, encoding: 'utf8' });
   const sources = files.filter((name) => /\.(?:ts|mjs)$/.test(name));
   expect(sources.length).toBeGreaterThan(3);

@@ -20,7 +20,7 @@ export class Terminal {
     };
     process.stdout!.on('data', take);
     process.stderr!.on('data', take);
-    // A key pressed at the moment the program ends reaches nobody.
+    // The program may have ended before a key reaches it.
     process.stdin!.on('error', () => {});
     this.ended = once(process, 'close').then(() => {
       for (const listener of [...this.listeners]) listener();

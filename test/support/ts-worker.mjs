@@ -1,4 +1,6 @@
-/** The loader of `ts.mjs` for a worker thread that runs TypeScript: `new Worker(file, { execArgv: ['--import', …] })`. */
+/**
+ * The loader of `ts.mjs` for a worker thread that runs TypeScript: `new Worker(file, { execArgv: ['--import', …] })`.
+ */
 import { register } from 'node:module';
 
 register('./ts.mjs', import.meta.url);

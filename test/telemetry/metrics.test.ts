@@ -20,7 +20,7 @@ const [ADMIN, USER, SCRAPER] = [
   '7363726170657273637261706572',
 ];
 
-/** More than the tests need themselves. */
+/** More connections than the tests open. */
 const CONNECTIONS = 50;
 
 let gateway: RunningGateway;
@@ -88,7 +88,7 @@ describe('/metrics', () => {
     expect((await get(ADMIN)).status).toBe(200);
     const own = await get(SCRAPER);
     expect(own).toMatchObject({ status: 200, type: 'text/plain; version=0.0.4; charset=utf-8' });
-    // The token is not an administrator anywhere else.
+    // The token of the metrics gives no administrative access elsewhere.
     const other = await fetch(`${gateway.url}/servers/units/logs`, { headers: { authorization: `Bearer ${SCRAPER}` } });
     expect(other.status).toBe(401);
   });

@@ -20,7 +20,7 @@ export interface CollectedMetric {
   readonly name: string;
   readonly unit: string;
   readonly type: 'gauge' | 'sum' | 'histogram';
-  /** Cumulative and monotonic, for a sum. */
+  /** Whether a sum is cumulative and monotonic. */
   readonly counter: boolean;
   readonly points: readonly {
     readonly attributes: Readonly<Record<string, unknown>>;

@@ -20,7 +20,7 @@ let gateway: RunningGateway;
 
 beforeAll(async () => {
   folder = await mkdtemp(path.join(tmpdir(), 'parley-recording-'));
-  // The next version writes dates in another way.
+  // The next version of the server, which formats dates in another way.
   const clock = await readFile(path.join(ROOT, 'examples/clock.mjs'), 'utf8');
   await writeFile(path.join(folder, 'next.mjs'), clock.replace("dateStyle: 'short'", "dateStyle: 'long'"));
   const node = (...args: string[]) => ({ command: process.execPath, args });
@@ -167,7 +167,7 @@ describe('parley replay', () => {
     });
   });
 
-  test('shows what differs at another version, and ends with 1', async () => {
+  test('shows the differences at another version, and ends with exit code 1', async () => {
     const { code, calls } = await replayed('clock.jsonl', '--to', 'next', '--tool', 'convert');
     expect({ code, calls }).toMatchObject({ code: 1, calls: [{ status: 'differs' }] });
     expect(JSON.stringify(calls)).toContain('"at":"/structuredContent/Europe~1Rome"');
@@ -197,7 +197,7 @@ describe('parley replay', () => {
     expect(await replayed('units.jsonl', '--to', 'units', '--active')).toMatchObject({ code: 0, same: 1 });
   });
 
-  test('explains what is wrong with its arguments and its file', async () => {
+  test('explains errors in its arguments and its file', async () => {
     await writeFile(file('other.jsonl'), '{"a":1}\n');
     await writeFile(file('broken.jsonl'), '{"recording":1}\n{"tool"');
     const wrong = async (...args: string[]) => {

@@ -1,6 +1,6 @@
 /**
- * The spans of a client, a gateway and an upstream that all export to one collector: three processes of Parley, one behind
- * the other, over HTTP, stdio and gRPC.
+ * The spans of a client, a gateway and an upstream that all export to one collector: three processes of Parley, one
+ * behind the other, over HTTP, stdio and gRPC.
  */
 import { mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';

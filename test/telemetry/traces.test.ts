@@ -1,6 +1,6 @@
 /**
- * Spans of real gateways, received by an OTLP collector in this process: over HTTP, stdio and gRPC, for MCP and A2A, and
- * for a call of two rounds on two replicas.
+ * Spans of real gateways, received by an OTLP collector in this process: over HTTP, stdio and gRPC, for MCP and A2A,
+ * and for a call of two rounds on two replicas.
  */
 import { randomBytes } from 'node:crypto';
 import { mkdtemp, readFile, rm } from 'node:fs/promises';
@@ -164,7 +164,7 @@ describe('a gateway that exports traces', () => {
     expect(second.parent).toBe(outward.spanId);
   });
 
-  test('has the decision of the routing agent, and no words of the message', async () => {
+  test('records the decision of the routing agent, but no text of the message', async () => {
     const send = async (text: string, tenant?: string) => {
       const { trace, traceparent } = parent();
       const message = { messageId: 'm1', role: 'ROLE_USER', parts: [{ text }] };
@@ -248,7 +248,7 @@ test('S0-54: registrations and health probes have spans', async () => {
   }
 });
 
-test('without a collector, calls succeed, and the log says so once (S0-54)', async () => {
+test('without a collector, calls succeed, and one log line reports the failure (S0-54)', async () => {
   const upstreams = await startRecording();
   const env = { OTEL_BSP_SCHEDULE_DELAY: '50', OTEL_EXPORTER_OTLP_TIMEOUT: '500' };
   const gateway = await startGateway(

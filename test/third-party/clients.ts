@@ -18,11 +18,11 @@ export interface Client {
    * `inspector`, `stdio`, `health`: see run-client.ts.
    */
   readonly how: 'snippet' | 'program' | 'inspector' | 'stdio' | 'health';
-  /** The snippet, for clients that have one. */
+  /** The name of the snippet, for clients with a snippet. */
   readonly snippet?: string;
   /** The file in `drivers/`. */
   readonly driver?: string;
-  /** The variable of the connected object in the snippet. */
+  /** The variable of the snippet that holds the connected object. */
   readonly variable?: string;
   /** The functions of its interface; every client lists tools. */
   readonly can: readonly Kind[];

@@ -10,7 +10,7 @@ import type { Package } from './packages.js';
 export type Example = {
   readonly name: string;
   readonly answer: string;
-  /** Only for clients with all these capabilities. */
+  /** The example is tried only with clients that have all these capabilities. */
   readonly needs?: readonly Capability[];
 } & (
   | { readonly kind: 'call'; readonly arguments: object }

@@ -160,7 +160,7 @@ describe('S-63: a message of a user who is not signed in becomes a task that ask
     expect((await ada.get(asked.id)).state).toBe('auth-required');
   });
 
-  it('delivers the message once, whatever the number of answers at the same time', async () => {
+  it('delivers the message once, whatever the number of concurrent answers', async () => {
     const client = await connect(ONE, 'twice');
     const asked = taskOf(await client.send(saying('echo once')));
     await signIn(wordsOf(asked));

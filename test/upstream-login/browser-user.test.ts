@@ -76,7 +76,7 @@ describe('S5: the connect page identifies the browser', () => {
     expect(again.text).toContain('You will sign in at');
   });
 
-  it('refuses another user clearly, before and after the form, and offers the right one to sign in', async () => {
+  it('refuses another user with a reason, before and after the form, and offers to sign in as the right one', async () => {
     const { link } = await linkFor(tokens.ada);
     const ben = new LoginBrowser();
     const refused = await asUser(ben, await ben.open(link), 'ben');
@@ -92,14 +92,14 @@ describe('S5: the connect page identifies the browser', () => {
     expect(forged.status).toBe(400);
     expect(forged.text).not.toContain('http-equiv="refresh"');
 
-    // Ben's browser is used by Ada now.
+    // Now Ada uses Ben's browser.
     const next = /href="([^"]*\/oauth\/authorize[^"]*)"/.exec(refused.text)?.[1]?.replace(/&#38;/g, '&') ?? '';
     const page = await asUser(ben, await ben.open(next), 'ada');
     expect(page.status).toBe(200);
     expect(page.text).toContain('You will sign in at');
   });
 
-  it('a code that the page gets is worth nothing, and a forged return leads nowhere', async () => {
+  it('a made-up code gives no token, and a return with a forged state is refused', async () => {
     const browser = new LoginBrowser();
     for (const state of ['', 'AAAA', 'https://evil.example/']) {
       const page = await browser.open(`${gateway.url}/connect/return?code=x&state=${encodeURIComponent(state)}`);

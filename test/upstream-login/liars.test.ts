@@ -1,4 +1,4 @@
-/** Servers and authorization servers that lie: nothing they name is followed, and no secret reaches them. */
+/** Servers and authorization servers that send wrong data: no forged address is used, and no secret reaches them. */
 import { execFile } from 'node:child_process';
 import { once } from 'node:events';
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http';
@@ -39,7 +39,9 @@ const json = (res: ServerResponse, status: number, body: object): void => {
   res.writeHead(status, { 'Content-Type': 'application/json' }).end(JSON.stringify(body));
 };
 
-/** `metadata` changes the metadata of the authorization server, `resource` that of the server, `answer` the redirect. */
+/**
+ * `metadata` changes the metadata of the authorization server, `resource` that of the server, `answer` the redirect.
+ */
 async function startLiar(
   lie: { metadata?: (issuer: string) => Json; resource?: Json; answer?: (back: URL, issuer: string) => void } = {},
 ): Promise<Liar> {
@@ -162,7 +164,7 @@ describe('S9: only https URLs of authorization servers are used, http on this ma
     const page = await signIn(await gatewayFor(liar, { egress: {} }));
     expect(page.status).toBe(502);
     expect(liar.paths).toEqual([]);
-    // The operator may name a private one.
+    // The operator may allow a private authorization server.
     const named = await signIn(await gatewayFor(liar, { egress: {} }, { issuer: liar.issuer }));
     expect(named.text).toContain('Signed in to liar0');
   });
@@ -212,7 +214,7 @@ describe('S15: answers of another issuer', () => {
     }
   });
 
-  it('signs in where nobody lies', async () => {
+  it('signs in at servers that send correct data', async () => {
     const liar = await startLiar();
     const page = await signIn(await gatewayFor(liar));
     expect(page.text).toContain('Signed in to liar0');
@@ -232,7 +234,7 @@ describe('parley auth', () => {
     }
   };
 
-  it('doctor names the hop that is wrong and the switch to set', async () => {
+  it('doctor names the step that is wrong and the setting to change', async () => {
     const liar = await startLiar({
       metadata: () => ({ code_challenge_methods_supported: undefined, registration_endpoint: undefined }),
       resource: { resource: 'https://elsewhere.example/mcp' },

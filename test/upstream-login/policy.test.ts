@@ -41,14 +41,14 @@ const linkIn = (text: string): string => /http:\S+\/connect\/\S+/.exec(text)?.[0
 const codeIn = (text: string): string => /[A-Z0-9]{4}-[A-Z0-9]{4}/.exec(text)?.[0] ?? '';
 
 describe('S3: a rule about one tool of a server at which users sign in', () => {
-  it('leaves a user that may use the tool the way to sign in', async () => {
+  it('leaves a user that may use the tool a way to sign in', async () => {
     expect(await toolsOf('ada')).toEqual(['notes__sign_in']);
     expect(linkIn(await call('ada', 'notes__whoami'))).toContain('/connect/notes?link=');
     expect(linkIn(await call('ada', 'notes__sign_in'))).toContain('/connect/notes?link=');
     expect(await call('ada', 'notes__only_ada-account')).toContain('Unknown tool');
   });
 
-  it('hides the server from a user that may use nothing of it, and its sign-in too', async () => {
+  it('hides the server and its sign-in from a user that may use nothing of the server', async () => {
     expect(await toolsOf('ben')).toEqual([]);
     for (const name of ['whoami', 'sign_in'])
       expect((await call('ben', `notes__${name}`)).replaceAll('notes', 'absent')).toBe(

@@ -1,4 +1,6 @@
-/** A sign-in at one replica is a sign-in at all: clients at the others hear of their new lists. */
+/**
+ * A sign-in at one replica is valid at all replicas, and clients at the other replicas are notified of their new lists.
+ */
 import { afterAll, beforeAll, expect, it } from 'vitest';
 import { ALICE, BOB, type Replica, type Replicas, startEngines } from '../cluster/support/replicas.js';
 import { Session } from '../cluster/support/session.js';
@@ -27,7 +29,7 @@ afterAll(async () => {
 
 const namesOf = (tools: readonly { name: string }[]): string[] => tools.map(({ name }) => name).sort();
 
-it('tells the client of the user at the other replica, and nobody else', async () => {
+it('notifies the client of this user at the other replica, and no other client', async () => {
   const session = await Session.open(b);
   const other = await Session.open(b, {}, BOB);
   for (const each of [session, other])

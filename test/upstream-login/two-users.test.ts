@@ -1,6 +1,6 @@
 /**
- * Two users at one server behind OAuth: both sign in on the pages of the gateway, at a genuine authorization server, and
- * every call carries the token of its own user.
+ * Two users at one server behind OAuth: both sign in on the pages of the gateway, at a genuine authorization server,
+ * and every call carries the token of its own user.
  */
 import { Client, StreamableHTTPClientTransport } from '@modelcontextprotocol/client';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
@@ -22,7 +22,7 @@ beforeAll(async () => {
       auth: { tokens: Object.entries(TOKENS).map(([name, token]) => ({ name, token })) },
       servers: { notes: { url: server.url, auth: { oauth: { registration: 'auto' } } } },
       egress: { allowPrivate: true },
-      // The operator takes the server for one that gives every caller the same answer.
+      // The operator has configured the server as one that gives every caller the same answer.
       plugins: [{ use: 'result-cache', tools: ['whoami'], cache: { shared: true } }],
     },
     { settled: false },
@@ -83,7 +83,7 @@ describe('before the sign-in', () => {
 });
 
 describe('S5: the page belongs to the user who asked', () => {
-  it('wants the code of the client, and begins no sign-in without it', async () => {
+  it('requires the code that the client shows, and begins no sign-in without it', async () => {
     const { result } = await request('ada', 'tools/call', { name: 'whoami', arguments: {} }, URL_MODE);
     const { url, message } = Object.values(result!.inputRequests!)[0]!.params;
     expect(url).not.toContain(codeIn(message));
@@ -132,7 +132,7 @@ describe('S5: the page belongs to the user who asked', () => {
     expect((await browser.open(`${gateway.url}/connect/other?link=AAAA`)).status).toBe(400);
   });
 
-  it('accepts the answer once, and only in the browser that began', async () => {
+  it('accepts the answer once, and only in the browser that began the sign-in', async () => {
     const { result } = await request('ada', 'tools/call', { name: 'whoami', arguments: {} }, URL_MODE);
     const { url, message } = Object.values(result!.inputRequests!)[0]!.params;
     const browser = new LoginBrowser();
@@ -181,7 +181,7 @@ describe('two users', () => {
     }
   });
 
-  it('S12: get no result of each other from a shared cache', async () => {
+  it('S12: get no result of the other user from a shared cache', async () => {
     const ask = async (user: User) => {
       const { result } = await request(user, 'tools/call', { name: 'whoami', arguments: { marker: 'same' } });
       return { text: result?.content?.[0]?.text, cached: JSON.stringify(result).includes('cachedForSeconds') };

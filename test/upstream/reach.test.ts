@@ -66,7 +66,7 @@ afterAll(async () => {
   rmSync(folder, { recursive: true });
 });
 
-/** What the tool of each server answers through one gateway. */
+/** The answer of the tool of each server through one gateway. */
 async function callEach<Name extends string>(
   servers: Record<Name, object>,
   options: GatewayOptions = {},
@@ -101,7 +101,7 @@ describe('a forward proxy', () => {
   it.each([
     ['HTTP_PROXY', 'NO_PROXY'],
     ['http_proxy', 'no_proxy'],
-  ])('comes from %s, unless %s names the server', async (name, exempt) => {
+  ])('comes from %s, unless %s excludes the server', async (name, exempt) => {
     const env = { [name]: proxy.url };
     expect(await callEach({ it: { url: plain }, none: { url: plain, proxy: 'none' } }, { env })).toEqual({
       it: PROXIED,

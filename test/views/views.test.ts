@@ -1,4 +1,6 @@
-/** A configured view over every transport that serves `/mcp/<server>`, and a change of it while clients are connected. */
+/**
+ * A configured view over every transport that serves `/mcp/<server>`, and a change of it while clients are connected.
+ */
 import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -140,7 +142,7 @@ test('a session and an HTTP+SSE stream of a view follow its changes', async () =
   expect(messages).toMatch(/^\/mcp\/research\/messages\?/);
   await post(messages, initialize);
   await until('"id":1');
-  // The condition of the view is asked for the path, so the posts of a view have one path.
+  // The condition of the view is checked for the path of the request, so the posts of a view must use its path.
   expect((await post(messages.replace('/mcp/research', ''), LIST)).status).toBe(404);
   await post(messages, { jsonrpc: '2.0', method: 'notifications/initialized' });
   await post(messages, LIST);

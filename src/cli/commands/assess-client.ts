@@ -11,12 +11,12 @@ export interface ClientAssessment {
   readonly io: CliEnvironment;
   readonly tool: string;
   readonly profile: Profile;
-  /** Serves stdin and stdout instead of HTTP. */
+  /** Whether to serve stdin and stdout instead of HTTP. */
   readonly stdio: boolean;
   readonly port: number;
-  /** Time for the client, in milliseconds. */
+  /** Time limit for the client, in milliseconds. */
   readonly time: number;
-  /** Silence after which the client is done, in milliseconds. */
+  /** The client is graded after it sent nothing for this time, in milliseconds. */
   readonly idle: number;
 }
 
@@ -29,7 +29,7 @@ export async function assessClient({ io, tool, profile, stdio, port, time, idle 
   const over = new Promise<void>((resolve) => {
     done = resolve;
   });
-  // A client ends a program by closing its input, or by a signal.
+  // A client stops a stdio server by closing its input, or by a signal.
   for (const signal of SIGNALS) process.once(signal, done);
   try {
     if (stdio) {
@@ -50,7 +50,9 @@ export async function assessClient({ io, tool, profile, stdio, port, time, idle 
     };
     const endpoint = await serveClient({ transcript, host: '127.0.0.1', port, heard });
     const older = `or a client of HTTP+SSE at ${endpoint.sse}`;
-    io.stderr(`Point a client at ${endpoint.url}, ${older}. It is graded when it is silent for ${idle / 1_000} s.\n`);
+    io.stderr(
+      `Point a client at ${endpoint.url}, ${older}. The client is graded after ${idle / 1_000} s without a request.\n`,
+    );
     await over;
     clearTimeout(last);
     clearTimeout(quiet);

@@ -20,12 +20,12 @@ export const ASSESS: Command = {
   operands: ['TARGET'],
   summary: 'Grade an MCP server or an A2A agent by its specification.',
   details:
-    'TARGET is a URL, a command in quotes, the name of a server or agent of the configuration, or self for the gateway of\n' +
-    'the configuration, which must be running, or client for a server that grades the MCP client pointed at it. Every\n' +
-    'requirement is checked over the wire; docs/assess.md lists them. The\n' +
-    'probes read only, and call only tools that declare themselves read-only, unless --active is given. Credentials go to\n' +
-    'the host of the target only. The exit code is 0, or 1 if nothing was recognised, the score is below --gate, or the\n' +
-    'time was over.',
+    'TARGET is a URL, a command in quotes, or the name of a server or agent of the configuration. The target self is the\n' +
+    'gateway of the configuration, which must be running. The target client starts a server that grades the MCP client\n' +
+    'that connects to it. Each requirement is checked over the wire; docs/assess.md lists the requirements. The probes\n' +
+    'only read, and call only tools that declare to be read-only, unless --active is given. Credentials go only to the\n' +
+    'host of the target. The exit code is 1 if no server or agent was recognised, if the score is below --gate, or if\n' +
+    'the time was not enough; otherwise it is 0.',
   flags: [
     CONFIG,
     { name: 'profile', value: 'NAME', description: `What counts: ${PROFILE_NAMES}. Default: standard.` },
@@ -46,8 +46,12 @@ export const ASSESS: Command = {
     { name: 'compare', value: 'FILE', description: 'Show the changes since this report in JSON.' },
     { name: 'time', value: 'SECONDS', description: 'The time for the whole assessment. Default: 300.' },
     { name: 'rate', value: 'NUMBER', description: 'The most requests per second. Default: 50.' },
-    { name: 'port', value: 'PORT', description: 'For client: the port on this machine. Default: a free one.' },
-    { name: 'idle', value: 'SECONDS', description: 'For client: the silence after which it is graded. Default: 5.' },
+    { name: 'port', value: 'PORT', description: 'For client: the port on this machine. Default: a free port.' },
+    {
+      name: 'idle',
+      value: 'SECONDS',
+      description: 'For client: the time without a request after which the client is graded. Default: 5.',
+    },
     { name: 'stdio', description: 'For client: serve stdin and stdout; the report goes to --output.' },
     HELP,
   ],
@@ -104,11 +108,12 @@ async function runAssess({ io, operands, text, given }: CommandLine): Promise<nu
     throw new UsageError(`--revision: ${unpublished} is not one of ${REVISION_DATES.join(', ')}`, ASSESS);
   const reports: Report[] = [];
   for (const target of targets) {
-    // A file about several targets has a report on each; a file about one target may have it under another name.
+    // A file with several reports is searched by the name of the target. If there is one report and one target, they
+    // are compared even if the names differ.
     const own = earlier.length > 1 || targets.length > 1 ? nameOf(target) : earlier[0]?.target;
     const report = await assess({ ...options, target, before: earlier.find((each) => each.target === own) });
     if (io.terminal) io.redraw('');
-    // The other formats are one document about all targets.
+    // Every other format writes one document about all targets, at the end.
     if (format === 'text') io.stdout(`${reports.length > 0 ? '\n' : ''}${render(report, format, io.style)}`);
     reports.push(report);
   }
@@ -128,7 +133,7 @@ function numberOf(text: string | undefined, flag: string, least: number, most: n
 
 const BAR = 24;
 
-/** The progress bar, or a line that stays for a surface that is finished. */
+/** The progress bar, or the line with the result of a surface whose probes are finished. */
 function scorecard(...[done, total, label, { passed, failed }, finished]: Parameters<ProgressListener>): string {
   const counts = `${passed} passed, ${failed} failed`;
   if (finished !== undefined) return `${finished.surface}: ${counts}\n`;
@@ -136,7 +141,7 @@ function scorecard(...[done, total, label, { passed, failed }, finished]: Parame
   return `[${'#'.repeat(full)}${'.'.repeat(BAR - full)}] ${counts} ${label}`;
 }
 
-/** The report of a file, or the reports on several targets. */
+/** The reports of a file: one report, or a list of reports on several targets. */
 function readReports(file: string): readonly Report[] {
   let content: unknown;
   try {
@@ -190,7 +195,7 @@ async function namedTarget(name: string, config: Config): Promise<Named | undefi
   if (upstream === undefined) return undefined;
   if (upstream.url === undefined)
     throw new UsageError(
-      `${name} has no address of its own: its tools are served by this gateway; assess self`,
+      `${name} has no URL of its own, because this gateway serves its tools; assess the gateway: parley assess self`,
       ASSESS,
     );
   const { clientFor, fixedHeaders } = await import('../../app/assessed-upstream.js');

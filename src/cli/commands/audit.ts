@@ -33,7 +33,7 @@ const LINES: Flag = { name: 'json', description: 'Print one JSON object per line
 const SIGNALS = ['SIGINT', 'SIGTERM'] as const;
 const LISTED = 50;
 const TAIL_MS = 500;
-/** Replicas write late, and their clocks differ: records this old can still arrive. */
+/** A record can arrive this late, in milliseconds: replicas write with a delay, and their clocks differ. */
 const LATE_MS = 10_000;
 
 export const AUDIT_VERIFY: Command = {
@@ -43,7 +43,7 @@ export const AUDIT_VERIFY: Command = {
     'Reads every record and checks the hashes that chain them and the signatures on the ends of the chains. The exit\n' +
     'code is 1 if a record was changed, moved, inserted, or removed before its retention ended; the first such record\n' +
     'is named. The keys of state.keys are needed. The gateway may run meanwhile. The output of --json contains the\n' +
-    'heads of all chains: keep it outside of the database, and --against shows later that they are still there.',
+    'heads of all chains. Keep it outside of the database: --against checks later that these records still exist.',
   flags: [
     CONFIG,
     {
@@ -153,7 +153,8 @@ async function follow(audit: AuditReader, line: CommandLine, limit: number): Pro
   for (const name of SIGNALS) process.once(name, stop);
   const write = writerOf(line);
   const key = ({ chain, seq }: StoredAuditRecord): string => `${chain} ${seq}`;
-  // The records of the last seconds that need not be shown (again), with their times.
+  // The records of the last seconds, with their times, that are not shown as new: they were shown already, or they were
+  // written before this command began.
   let known = new Map<string, number>();
   for await (const record of audit.read({ since: Date.now() - LATE_MS }, {})) known.set(key(record), record.at);
   const older = await lastOf(audit, line, {}, limit);
@@ -188,7 +189,7 @@ async function lastOf(
   return newest.reverse();
 }
 
-/** Prints records as fast as the reader of stdout takes them. Returns false if that reader is gone. */
+/** Prints records as fast as the reader of stdout takes them. Returns false if the reader is gone. */
 async function printAll(
   line: CommandLine,
   records: AsyncIterable<StoredAuditRecord> | readonly StoredAuditRecord[],

@@ -20,9 +20,9 @@ export const AUTH_DOCTOR: Command = {
   operands: ['SERVER'],
   summary: 'Find out why users cannot sign in at a server or agent.',
   details:
-    'Walks the chain by which the gateway finds the authorization server: the refusal without a token, the metadata of\n' +
+    'Repeats the steps by which the gateway finds the authorization server: the refusal without a token, the metadata of\n' +
     'the resource and of the authorization server, PKCE, registration, authentication at the token endpoint. Shows each\n' +
-    'hop, which one is wrong, and which settings to change. Sends no secret. The exit code is 1 if there is a problem.',
+    'step, and for a failed step the settings to change. Sends no secret. The exit code is 1 if there is a problem.',
   flags: [CONFIG, JSON_OUTPUT, HELP],
   examples: ['parley auth doctor github', 'parley auth doctor github --json'],
   run: async (line) => {

@@ -69,7 +69,7 @@ export function secondsOf(written: string | undefined, command: Command, preset:
 function toolNamed(name: string, tools: readonly ClientTool[]): ClientTool {
   const found = tools.find((tool) => tool.name === name);
   if (found) return found;
-  // With routing.exposure search the list leaves the tools out, and a call by name still reaches them.
+  // If `routing.exposure` is `search`, the list does not contain the tools, but a call by name reaches them.
   if (tools.some((tool) => tool.name === 'call_tool')) return { name, inputSchema: {} };
   const near = nearest(
     name,

@@ -8,8 +8,8 @@ export const COMPLETION: Command = {
   operands: ['SHELL'],
   summary: 'Print the completion script for bash, zsh or fish.',
   details:
-    'bash: source <(parley completion bash). zsh: parley completion zsh into a file _parley of a folder of $fpath. fish:\n' +
-    'parley completion fish into ~/.config/fish/completions/parley.fish.',
+    'For bash, run: source <(parley completion bash). For zsh, write the output into a file _parley in a folder of\n' +
+    '$fpath. For fish, write the output into ~/.config/fish/completions/parley.fish.',
   flags: [HELP],
   examples: ['parley completion bash', 'parley completion zsh', 'parley completion fish'],
   run: ({ io, commands, operands: [shell = ''] }) => {

@@ -11,10 +11,10 @@ export const CONFIG_DIFF: Command = {
   optional: ['FILE'],
   summary: 'Show the changes that a reload would apply.',
   details:
-    'Without FILE it asks the running gateway to read its configuration and to compare it with the one in use; nothing is\n' +
-    'applied. With FILE it compares the configuration of this folder with FILE, without a gateway. Secrets are masked.\n' +
-    'Keys that need a restart are marked. The exit code is 0 without changes, 1 with changes, and 2 if the file has\n' +
-    'errors.',
+    'Without FILE, the running gateway reads its configuration file and compares the file with the configuration in use;\n' +
+    'nothing is applied. With FILE, the command compares the configuration of this folder with FILE, and needs no\n' +
+    'gateway. Secrets are masked. Keys that need a restart are marked. The exit code is 0 without changes, 1 with\n' +
+    'changes, and 2 if the file has errors.',
   flags: [CONFIG, URL_FLAG, TOKEN_FLAG, JSON_OUTPUT, HELP],
   examples: ['parley config diff', 'parley config diff new.yaml --config parley.yaml', 'parley config diff --json'],
   run: async (line) => {
@@ -46,7 +46,7 @@ async function preview(line: CommandLine): Promise<ReloadReport> {
     });
     return reportOf(answer);
   } catch (error) {
-    // A file with errors is a refusal whose body lists the problems.
+    // If the file has errors, the gateway refuses the request, and the body of the refusal lists the problems.
     if (error instanceof GatewayRefusal && isReport(error.body)) return reportOf(error.body);
     throw error;
   }
@@ -56,7 +56,8 @@ const isReport = (value: unknown): value is Partial<ReloadReport> =>
   typeof value === 'object' && value !== null && Array.isArray((value as Partial<ReloadReport>).problems);
 
 function reportOf(answer: unknown): ReloadReport {
-  if (!isReport(answer)) throw new Error('the gateway cannot compare its configuration; update it, or name a FILE');
+  if (!isReport(answer))
+    throw new Error('the gateway is too old to compare its configuration; update the gateway, or name a FILE');
   return { outcome: 'preview', changes: [], restart: [], ...answer, problems: answer.problems ?? [] };
 }
 

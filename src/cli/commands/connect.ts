@@ -16,10 +16,10 @@ export const CONNECT: Command = {
   operands: ['CLIENT'],
   summary: 'Write the gateway into the configuration of an MCP client.',
   details:
-    `The clients are ${NAMES}. It shows the change of the\n` +
-    "client's file, asks, keeps the old text as FILE.bak, and changes nothing but its own entry: comments and the order of\n" +
-    'other entries stay. --remove takes the entry back. If the gateway needs a token, the entry refers to the environment\n' +
-    'variable PARLEY_TOKEN, and the token itself is not written.',
+    `The clients are ${NAMES}. The command shows the change\n` +
+    "of the client's file, asks, and keeps the old text as FILE.bak. It changes only the entry of the gateway: comments\n" +
+    'and the order of other entries stay. --remove removes the entry. If the gateway needs a token, the entry refers to\n' +
+    'the environment variable PARLEY_TOKEN, and the token itself is not written.',
   flags: [
     CONFIG,
     URL_FLAG,
@@ -116,7 +116,8 @@ function entryOf({ id }: ClientFiles, line: CommandLine): object {
     secured ? { headers: { Authorization: `Bearer \${${variable}}` } } : {};
   switch (id) {
     case 'claude': {
-      // Claude Desktop starts programs only; mcp-remote connects a program to a URL and expands variables in headers.
+      // Claude Desktop connects only to programs that it starts. The program mcp-remote connects to a URL, and expands
+      // variables in headers.
       const header = secured ? ['--header', `Authorization: Bearer \${PARLEY_TOKEN}`] : [];
       return { command: 'npx', args: ['-y', 'mcp-remote', endpoint, ...header] };
     }

@@ -115,7 +115,7 @@ function plan(sources: readonly Source[], before: string, target: string, { give
     const reason = refusal(entry, io);
     if (reason !== undefined) refused.set(entry, reason);
   }
-  // All at once: the file is parsed and written once, however many entries there are.
+  // All entries are merged together, so that the file is parsed and written once.
   const accepted = cleaned.entries.filter((entry) => !refused.has(entry));
   const format = /\.jsonc?$/i.test(target) ? 'json' : 'yaml';
   const { text: after, entries } = mergeEntries(before, format, accepted, given('replace'));
@@ -150,7 +150,7 @@ function refusal({ section, name, settings }: ImportedEntry, { env, cwd }: CliEn
     return 'it is this gateway itself';
   if (name === '') return 'its name has neither letters nor digits; rename it in the file';
   if (Object.keys(settings).length === 0) return 'it has no settings that Parley understands';
-  // Variables need not be set yet.
+  // The environment variables of an entry need not be set during the import.
   const anything: Record<string, string | undefined> = new Proxy(
     { ...env },
     { get: (all, key) => all[String(key)] ?? 'value' },

@@ -11,9 +11,10 @@ export const KEYS_CREATE: Command = {
   operands: ['NAME'],
   summary: 'Make an API key for a caller and print it once.',
   details:
-    'The key is printed once; the database stores only a keyed hash of it. NAME names the caller in logs and owns its\n' +
-    'sessions and tasks; a second key of the same name and scope replaces the first without a gap. Without --servers\n' +
-    'and --tools the caller may use everything. Running gateways accept the key at once if auth.keys is true.',
+    'The key is printed once; the database stores only a keyed hash of the key. NAME is the caller in logs, and owns the\n' +
+    'sessions and tasks. Two keys of the same name and scope are valid together, so a new key can replace an old key\n' +
+    'without a gap. Without --servers and --tools the caller may use everything. Running gateways accept the key at once\n' +
+    'if auth.keys is true.',
   flags: [
     CONFIG,
     { name: 'servers', value: 'NAMES', description: 'Servers and agents, separated by commas; * is a wildcard.' },
@@ -108,7 +109,7 @@ const listed = (text: string | undefined): string[] =>
 const timeText = (at: number | undefined, otherwise: string): string =>
   at === undefined ? otherwise : new Date(at).toISOString();
 
-/** A key for programs: times in ISO 8601. */
+/** A key in the JSON output, with times in ISO 8601. */
 function shown({ createdAt, expiresAt, lastUsedAt, revokedAt, ...key }: ApiKey): object {
   const time = (at: number | undefined): string | null => (at === undefined ? null : new Date(at).toISOString());
   return {

@@ -37,5 +37,5 @@ async function lint({ io, text, given }: CommandLine): Promise<number> {
   return errors > 0 || missing.length > 0 ? 1 : 0;
 }
 
-/** Names are written by strangers: no control characters. */
+/** Servers choose the names of tools, so control characters are removed. */
 const printable = (text: string): string => text.replace(/[\u0000-\u001f\u007f-\u009f]+/g, ' ').slice(0, 300);

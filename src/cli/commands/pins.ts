@@ -18,7 +18,7 @@ async function open(
   return withPins(config, (pins) => work(pins, visibleText));
 }
 
-/** The pins that the command line names. Fails if it names one that does not exist. */
+/** The pins that the command line names. Throws if a named pin does not exist. */
 async function named(pins: PinCommands, [server, tool]: readonly string[]): Promise<PinDetail[]> {
   const found = await pins.list(server, tool);
   if (found.length > 0 || server === undefined) return found;
@@ -107,10 +107,10 @@ export const PINS_FORGET: Command = {
   name: 'pins forget',
   operands: ['SERVER'],
   optional: ['TOOL'],
-  summary: 'Forget pins, so that the next definitions are pinned as on first sight.',
+  summary: 'Forget pins, so that the gateway pins the next definitions like those of a new server.',
   details:
-    'For a server that was replaced by another one under the same name. The gateway trusts the next definitions that the\n' +
-    'server offers.',
+    'Use this after you replaced a server by another server under the same name. The gateway then pins the next\n' +
+    'definitions of the server, and asks for no approval.',
   flags: FLAGS,
   examples: ['parley pins forget files', 'parley pins forget files read_file'],
   run: (line) =>

@@ -48,7 +48,7 @@ function jsonObject(written: string, what: string): object {
     const value: unknown = JSON.parse(written);
     if (typeof value === 'object' && value !== null && !Array.isArray(value)) return value;
   } catch {
-    // The error below covers text that is not JSON.
+    // Text that is not JSON gets the error below.
   }
   throw new UsageError(`${what} is not a JSON object`, POLICY_EXPLAIN);
 }

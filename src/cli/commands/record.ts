@@ -26,9 +26,9 @@ export const RECORD: Command = {
   summary: 'Record calls of the running gateway in a file.',
   details:
     'Records the calls that end from now on, one JSON object per line, until Ctrl+C or --calls. Without FILE it writes to\n' +
-    'stdout. A call has its names, outcome and times; arguments and results only with the options below. The gateway\n' +
-    'masks what looks like a secret by its name or its form. It needs a token of an administrator, and the audit trail\n' +
-    'names who recorded. With several replicas it records the calls of one replica only.',
+    'stdout. Each record has the names, the outcome and the times of a call, and arguments and results only with the\n' +
+    'options below. The gateway masks values that look like secrets by their name or their form. The command needs the\n' +
+    'token of an administrator, and the audit trail names the person. Of several replicas, only one records its calls.',
   flags: [
     CONFIG,
     URL_FLAG,
@@ -59,7 +59,7 @@ async function record(line: CommandLine): Promise<number> {
       const options = { path: '/api/v1/recording', query, longest: LONGEST_LINE };
       for await (const { event, data } of followEvents(gateway, options, signal)) {
         if (event === 'recording' && !output) {
-          // The file is created once the gateway accepts the recording.
+          // The file is created only after the gateway has accepted the recording.
           output = outputOf(operands[0], io);
           bytes += output.write({ recording: 1, begun: new Date().toISOString(), ...data });
           io.stderr(`Recording calls of ${gateway.url}; stop with Ctrl+C.\n`);
@@ -68,11 +68,11 @@ async function record(line: CommandLine): Promise<number> {
           bytes += output?.write(data) ?? 0;
           calls++;
         }
-        // Nobody reads stdout any more.
+        // The reader of stdout is gone.
         if ((await io.flushed?.()) === false) return 0;
         if (calls >= most || bytes >= MOST_BYTES) break;
       }
-      // The gateway ends long streams, and when it stops; another replica may serve the next one.
+      // The gateway ends a stream after a time, or when the gateway stops. Another replica may serve the next stream.
       if (calls < most && bytes < MOST_BYTES) await sleep(PAUSE, undefined, { signal }).catch(() => {});
     }
   } finally {
@@ -85,7 +85,7 @@ async function record(line: CommandLine): Promise<number> {
 }
 
 interface Output {
-  /** Returns the number of bytes. */
+  /** Writes one entry. Returns the number of its bytes. */
   write(entry: object): number;
   close(): void;
 }
@@ -103,7 +103,7 @@ function outputOf(file: string | undefined, { cwd, stdout }: CommandLine['io']):
     };
   let descriptor: number;
   try {
-    // Recordings may hold private data, so the file is for its owner only, and no other file is replaced.
+    // Recordings may contain private data, so only the owner may read the file. An existing file is never replaced.
     descriptor = openSync(path.resolve(cwd, file), 'wx', 0o600);
   } catch (error) {
     const { code } = error as NodeJS.ErrnoException;

@@ -17,7 +17,7 @@ export const REPLAY: Command = {
   summary: 'Send recorded calls to another version of a server, and show what differs.',
   details:
     'FILE comes from parley record --arguments --results. Each call of a tool is sent once, by the name that its server\n' +
-    'gives it, and its result is compared with the recorded one. Only tools that declare to be read-only are called, and\n' +
+    'gives it, and its result is compared with the recorded result. Only tools that declare to be read-only are called, and\n' +
     'no call whose arguments contain masked secrets. The exit code is 0 if all sent calls gave the same result, and 1 if\n' +
     'one differs or none was sent.',
   flags: [
@@ -44,7 +44,7 @@ export const REPLAY: Command = {
     {
       name: 'token-env',
       value: 'NAME',
-      description: 'The variable that holds the token. A URL after --to gets no other token.',
+      description: 'The variable that holds the token. A URL after --to gets only this token.',
     },
     JSON_OUTPUT,
     HELP,
@@ -118,7 +118,10 @@ function recordedIn(file: string): RecordedCall[] {
   return entries.filter((entry) => !('recording' in entry));
 }
 
-/** The calls that the filters choose, of one server only: its tools and those of another may have the same names. */
+/**
+ * The calls that the filters choose. They must all be of one server, because tools of two servers may have the same
+ * name.
+ */
 function chosen(calls: readonly RecordedCall[], { text }: CommandLine): RecordedCall[] {
   const [server, tool] = [text('server')?.toLowerCase(), text('tool')];
   const found = calls.filter(

@@ -9,9 +9,10 @@ export const ROUTING_REPLAY: Command = {
   summary: 'Judge other ways to choose among replicas by the recorded choices.',
   details:
     'For each server with replicas, and each skill that several agents have, estimates the mean worth of a call under\n' +
-    'other policies: inverse propensity scoring over the choices that the gateway stored in the last seven days, with\n' +
-    '95 % intervals. A call is worth 1 if it succeeds at once, half at the objective, 0 if it fails. Reads the database\n' +
-    'of the configuration; the gateway need not run, and no server is contacted.',
+    'other policies. The estimate uses inverse propensity scoring over the choices that the gateway stored in the last\n' +
+    'seven days, and has a 95 % interval. A call that succeeds at once is worth 1, a call that takes as long as the\n' +
+    'objective 0.5, and a failed call 0. Reads the database of the configuration; the gateway need not run, and no\n' +
+    'server is contacted.',
   flags: [CONFIG, JSON_OUTPUT, HELP],
   examples: ['parley routing replay', 'parley routing replay weather --json'],
   run: async ({ io, operands: [only], text, given }) => {
@@ -32,7 +33,7 @@ function replayText(pools: readonly PoolReplay[], style: Style): string {
     .map(({ pool, policies }) => {
       const rows = policies.map(({ policy, reward, from, to, success, effective }): [string, string] => [
         policy,
-        `${reward.toFixed(3)}  (${from.toFixed(3)} to ${to.toFixed(3)})  ${(100 * success).toFixed(1).padStart(5)} % succeed  rests on ${Math.round(effective)}`,
+        `${reward.toFixed(3)}  (${from.toFixed(3)} to ${to.toFixed(3)})  ${(100 * success).toFixed(1).padStart(5)} % succeed  effective choices: ${Math.round(effective)}`,
       ]);
       return `${paint(style, 'bold', oneLine(pool))}  ${policies[0]?.choices ?? 0} choices\n${columns(rows)}\n`;
     })

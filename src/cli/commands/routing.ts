@@ -43,9 +43,9 @@ export const ROUTING_EXPLAIN: Command = {
   operands: ['QUERY'],
   summary: 'Show which tools a search of the running gateway finds, and why.',
   details:
-    'Lists the results with their scores, the terms of the query that count for each, and the part that the gateway has\n' +
-    'learned from calls; and the servers that fit, by their best tools. Needs the token of an administrator. The exit\n' +
-    'code is 0 if a tool fits and 1 otherwise.',
+    'Lists the results with their scores, the terms of the query that match each result, and the part of the score that\n' +
+    'the gateway has learned from calls. Also lists the servers that fit, ranked by their best tools. Needs the token of\n' +
+    'an administrator. The exit code is 0 if a tool fits and 1 otherwise.',
   flags: [
     ...GATEWAY_FLAGS,
     { name: 'limit', value: 'NUMBER', description: `The most tools, from 1 to ${MOST}. Default: 5.` },
@@ -82,7 +82,7 @@ function explainedText({ mode, needs, tools, servers }: Explained): string {
       ...(learned > 0
         ? [`learned +${learned.toFixed(2)}, rank by words ${plainRank ?? `beyond ${tools.length}`}`]
         : []),
-      ...(stuffed ? ['description is stuffed'] : []),
+      ...(stuffed ? ['the description repeats one word too often'] : []),
     ];
     return [`${score.toFixed(2)}  ${firstLine(name, 128)}`, [firstLine(words.join(', '), 200), ...notes].join('; ')];
   });
@@ -96,7 +96,7 @@ export const ROUTING_STATS: Command = {
   name: 'routing stats',
   summary: 'Show what search has learned from calls.',
   details:
-    'Shows the outcomes that search learned from, the weights that a replay of the last ones chose, and how the tools\n' +
+    'Shows the outcomes that search learned from, the weights that a replay of the last outcomes chose, and how the tools\n' +
     'that were called ranked with and without learning at this replica. Needs the token of an administrator.',
   flags: GATEWAY_FLAGS,
   examples: ['parley routing stats', 'parley routing stats --json'],
@@ -113,10 +113,13 @@ function statsText({ mode, outcomes, callers, loudCallers, weights, tools, repli
     ['learning', mode],
     [
       'outcomes',
-      `${outcomes} of ${callers} callers${loudCallers > 0 ? `, ${loudCallers} of them with so many that no other caller learns from them` : ''}`,
+      `${outcomes} of ${callers} callers${loudCallers > 0 ? `, and the outcomes of ${loudCallers} callers count only for themselves because they are so many` : ''}`,
     ],
     ['weights', `terms ${weights.terms}, votes ${weights.votes}`],
-    ['searches', `${replica.searches} at this replica, ${replica.changed} with another first five by learning`],
+    [
+      'searches',
+      `${replica.searches} at this replica, ${replica.changed} with other first five tools because of learning`,
+    ],
     ['called tools', `${replica.outcomes}, mean reciprocal rank ${replica.plain} by words, ${replica.learned} learned`],
   ];
   const most = tools.slice(0, 20).map(({ server, name, outcomes: count }): [string, string] => {

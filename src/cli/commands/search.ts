@@ -51,7 +51,7 @@ async function search({ io, operands, text, given }: CommandLine): Promise<numbe
   return answer.tools.length > 0 ? 0 : 1;
 }
 
-/** Descriptions are written by strangers: one line, without control characters. */
+/** Servers choose the descriptions, so each is shown on one line and without control characters. */
 function firstLine(text: string): string {
   const line = text.replace(/[\u0000-\u001f\u007f-\u009f]+/g, ' ').trim();
   return line.length > 100 ? `${line.slice(0, 99)}…` : line;

@@ -56,7 +56,7 @@ async function send(line: CommandLine): Promise<number> {
   return FAILED.has(status.state) ? 1 : 3;
 }
 
-/** `TASK_STATE_INPUT_REQUIRED` as `input required`. */
+/** The state for a person: `TASK_STATE_INPUT_REQUIRED` becomes `input required`. */
 const stateText = (state: string): string =>
   firstLine(
     state

@@ -61,7 +61,7 @@ async function serveFile(
     const { signal } = stop;
     if (quickstart || writesText(config.log, io.terminal)) {
       const text = quickstart ? welcome(running, config, io) : summarize(running, io);
-      // If the gateway was stopped meanwhile, nobody reads the summary.
+      // If the gateway was stopped in the meantime, nobody reads the summary.
       io.stdout(await Promise.race([text, signal.then(() => '')]));
     }
     running.reportChanges();
@@ -100,7 +100,10 @@ function isQuickstart(file: string | undefined, io: CliEnvironment): boolean {
 
 const STOP_SIGNALS = ['SIGINT', 'SIGTERM'] as const;
 
-/** `signal` resolves at the first SIGINT or SIGTERM; until `release` a second one ends the process at once. */
+/**
+ * `signal` resolves at the first SIGINT or SIGTERM. Until `release` is called, a second signal ends the process at
+ * once.
+ */
 function stopSignal(): { signal: Promise<NodeJS.Signals>; release(): void } {
   let listener: (signal: NodeJS.Signals) => void = () => {};
   const signal = new Promise<NodeJS.Signals>((resolve) => {

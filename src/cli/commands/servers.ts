@@ -47,16 +47,18 @@ async function servers(line: CommandLine): Promise<number> {
   return 0;
 }
 
-/** The clocks of the gateway and of this machine may differ. */
+/**
+ * The time since a change. It is never negative, although the clocks of the gateway and of this machine may differ.
+ */
 const lasting = (since: number): string => duration(Math.max(0, Date.now() - since));
 
-/** One row for each equivalent server. Administrators get them. */
+/** One row for each equivalent server. The gateway sends these states to administrators only. */
 function replicaRows(replicas: unknown, style: Style): [string, string][] {
   const rows = Array.isArray(replicas) ? (replicas as Record<string, unknown>[]) : [];
   return rows.map(({ position, url, status, calls, failures, expected, breaker, differs }) => {
     const state = String(status ?? 'unknown');
     const worth = typeof expected === 'number' ? `  worth ${expected.toFixed(2)}` : '';
-    const pause = breaker === undefined ? '' : '  no calls for a while';
+    const pause = breaker === undefined ? '' : '  no calls until the next trial';
     const other = typeof differs === 'string' ? `  tools differ: ${firstLine(differs)}` : '';
     return [
       `  ${String(position)}`,
@@ -65,7 +67,7 @@ function replicaRows(replicas: unknown, style: Style): [string, string][] {
   });
 }
 
-/** A gateway without the management API names its servers in its health, to callers that it knows. */
+/** A gateway without the management API names its servers in the answer of /health, to callers that it knows. */
 async function fromHealth(address: Parameters<typeof requestJson>[0]): Promise<Record<string, unknown>[]> {
   const { servers: states } = (await requestJson(address, '/health')) as { servers?: Record<string, string> };
   if (states === undefined)

@@ -28,7 +28,8 @@ async function status(line: CommandLine): Promise<number> {
   const details = ((await optional(address, '/api/v1/status').catch(() => undefined)) ?? {}) as Record<string, unknown>;
   const ok = health['status'] === 'ok' || health['status'] === 'degraded';
   if (given('json')) {
-    // Both answers have `servers`: the map of names and states of /health says more than the counts.
+    // Both answers have a member `servers`. The member of /health replaces the other, because it has names and states,
+    // and the other has only counts.
     printJson(line, { url: address.url, ...details, ...health });
     return ok ? 0 : 1;
   }
@@ -46,10 +47,10 @@ async function status(line: CommandLine): Promise<number> {
   if (typeof agents === 'object' && agents !== null) rows.push(['Agents', countsText(agents)]);
   if (typeof replica === 'string') rows.push(['Replica', firstLine(replica)]);
   io.stdout(`${columns(rows)}\n`);
-  // To callers that it does not know, a gateway shows only its state.
+  // A gateway shows only its own state to a caller that it does not know.
   if (counts === undefined)
     io.stderr(
-      `The gateway shows its servers to known callers only; ${address.token === undefined ? 'set PARLEY_TOKEN to a token of the gateway' : 'this token is not one of them'}.\n`,
+      `The gateway shows its servers to known callers only; ${address.token === undefined ? 'set PARLEY_TOKEN to a token of the gateway' : 'the gateway does not know this token'}.\n`,
     );
   return ok ? 0 : 1;
 }

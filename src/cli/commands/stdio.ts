@@ -51,7 +51,7 @@ async function stdio(
   const reloader = new ConfigReloader({ load, first, log, levels });
   const started = (gateway: Reloadable): void => reloads.follow(reloader, gateway, log);
   const unwatch = watchFailures(log);
-  // Without a listener the signal would end the process.
+  // Without a handler the signal would end the process.
   const unfollow = followLevelSignal(levels);
   try {
     await startStdio(config, {
@@ -67,7 +67,7 @@ async function stdio(
   return 0;
 }
 
-/** The server or view that the flags name; a view has no name of a server. */
+/** The server or view that the flags name. One name suffices, because a view cannot have the name of a server. */
 function servedName(
   wanted: { readonly server: string | undefined; readonly view: string | undefined },
   config: Config,

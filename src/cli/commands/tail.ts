@@ -53,10 +53,10 @@ export const TAIL: Command = {
         for await (const event of followTail(gateway, filter, signal)) {
           const shown = given('json') ? `${JSON.stringify({ event: event.event, ...event.data })}\n` : tailText(event);
           if (shown !== undefined) io.stdout(shown);
-          // Nobody reads stdout any more.
+          // The reader of stdout is gone.
           if ((await io.flushed?.()) === false) return 0;
         }
-        // The gateway ends long streams, and when it stops; another replica may serve the next one.
+        // The gateway ends a stream after a time, or when the gateway stops. Another replica may serve the next stream.
         await sleep(PAUSE, undefined, { signal }).catch(() => {});
       }
       return 0;

@@ -36,7 +36,7 @@ async function tools(line: CommandLine): Promise<number> {
   return 0;
 }
 
-/** A failed connection names the gateway; an answer of the gateway is passed on. */
+/** The error for a person: a failed connection names the gateway, and a refusal of the gateway is passed on. */
 export function connectionError({ url, token }: GatewayAddress, error: unknown): Error {
   const message = error instanceof Error ? error.message : String(error);
   if (/fetch failed/i.test(message)) return unreachable(url, error);
@@ -46,7 +46,9 @@ export function connectionError({ url, token }: GatewayAddress, error: unknown):
   return new GatewayRefusal(firstLine(refusalText(status, body, url, token !== undefined), 500), status, body);
 }
 
-/** The HTTP answer behind an error of the client library, whose own message is about the protocol. */
+/**
+ * The HTTP answer that caused an error of the client library. The library's own message speaks of the protocol only.
+ */
 function refusalIn(error: unknown): { readonly status: number; readonly body: unknown } | undefined {
   const { status, text } = ((error as { data?: unknown }).data ?? {}) as { status?: unknown; text?: unknown };
   if (typeof status !== 'number' || typeof text !== 'string') return undefined;

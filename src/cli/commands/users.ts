@@ -98,7 +98,7 @@ export const USERS_REMOVE: Command = {
   details:
     'Removes a user. Sessions, grants and refresh tokens end at once, and every running gateway refuses access tokens of\n' +
     'the user within a second. The accounts of the user at servers and agents, and its tasks, are forgotten. A user of\n' +
-    'another OpenID provider can sign in again there.',
+    'another OpenID provider can sign in again through that provider.',
   flags: [CONFIG, JSON_OUTPUT, HELP],
   examples: ['parley users remove ada', 'parley users remove https://idp.example#0042'],
   run: async (line) => {

@@ -60,8 +60,9 @@ export const VAULT_FORGET: Command = {
   name: 'vault forget',
   summary: 'Remove credentials for servers and agents from the vault.',
   details:
-    'Give an id of parley vault list, a caller, or a server or agent; with several, all of them must match. Running\n' +
-    'gateways stop using the credentials within one second. The token stays valid at its issuer until it expires.',
+    'Give an id of parley vault list, a caller, or a server or agent. Only credentials that match all given flags are\n' +
+    'removed. Running gateways stop using the credentials within one second. The token stays valid at\n' +
+    'its issuer until it expires.',
   flags: [
     CONFIG,
     {

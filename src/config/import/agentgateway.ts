@@ -97,7 +97,7 @@ function readTargets(mcp: JsonMap, at: string, reading: Reading): void {
       others.add(
         `${at}.${key}`,
         'unsupported',
-        key === 'statefulMode' ? 'sessions are kept as each client needs them' : undefined,
+        key === 'statefulMode' ? 'the revision of each client decides whether the gateway keeps a session' : undefined,
       );
   for (const [i, target] of listOf(mcp['targets']).entries()) {
     const entry = targetOf(mapOf(target), `${at}.targets[${i}]`, reading);

@@ -44,7 +44,7 @@ const OAUTH = 'write auth: { … } for this server, see docs/upstream-credential
 const APPROVAL = 'write policy.approve to choose the tools that need approval';
 const GROUPS = 'write policy.rules to choose the callers of this server';
 
-/** Fields that a person has to write in another way. */
+/** Fields that a person has to write by hand in the form of Parley. */
 const MANUAL: Readonly<Record<string, string>> = {
   timeout: 'write timeouts: { call: 60s } with a unit',
   alwaysAllow: APPROVAL,

@@ -7,7 +7,7 @@ import { importDockerCatalog, isDockerCatalog } from './docker-catalog.js';
 import { type Imported, type ImportFormat, isMap, type Json, type JsonMap, mapOf } from './entries.js';
 import { importServerJson, isServerJson } from './server-json.js';
 
-/** Larger files are not configurations. */
+/** Limit on the size of a file; no configuration is larger. */
 export const LARGEST_FILE = 16 * 2 ** 20;
 
 const OTHER_PROGRAM = 'it is not about MCP servers';

@@ -74,7 +74,9 @@ function pick(from: JsonMap, keys: readonly string[]): JsonMap {
   return Object.fromEntries(keys.flatMap((key) => (from[key] === undefined ? [] : [[key, from[key]]])));
 }
 
-/** A template such as `{{brave.api_key}}` or `{{filesystem.paths|volume|into}}`, or a variable such as `${BRAVE_KEY}`. */
+/**
+ * A template such as `{{brave.api_key}}` or `{{filesystem.paths|volume|into}}`, or a variable such as `${BRAVE_KEY}`.
+ */
 const TEMPLATE = /\$*\{\{\s*([^}|]+?)\s*(\|[^}]*)?\}\}|\$\{(\w+)\}/g;
 const VARIABLE = /^[A-Za-z_]\w*$/;
 
@@ -86,8 +88,8 @@ function variableOf(name: string): string {
 }
 
 /**
- * Replaces the templates of a text by environment variables, and says which. `declared` are variables that the text may
- * refer to as `${NAME}`; if absent, `${` is literal text.
+ * Replaces the templates of a text by environment variables, and adds a note for each. The text may refer to the
+ * variables in `declared` as `${NAME}`; any other `${` is literal text.
  */
 function filled(text: string, where: string, notes: Notes, declared: readonly string[] = []): string {
   return withReferences(text, TEMPLATE, ([, name = '', filter, own]) => {

@@ -1,8 +1,8 @@
 /** The result of reading a configuration of another program. */
 
 /**
- * How a field of another program is taken over. `exact`: with the same meaning. `approximate`: with a difference that the
- * note names. `manual`: Parley can do it, but a person has to write it. `unsupported`: Parley has no counterpart.
+ * How a field of another program is taken over. `exact`: with the same meaning. `approximate`: with a difference that
+ * the note names. `manual`: Parley can do it, but a person has to write it. `unsupported`: Parley has no counterpart.
  */
 export type Verdict = 'exact' | 'approximate' | 'manual' | 'unsupported';
 
@@ -42,7 +42,9 @@ export interface Imported {
   readonly notes: readonly FieldNote[];
 }
 
-/** Collects the notes of one entry. A second note for the same field replaces the first if it is worse. */
+/**
+ * Collects the notes of one entry. A second note for the same field replaces the first note if its verdict is worse.
+ */
 export class Notes {
   private readonly found = new Map<string, FieldNote>();
 
@@ -80,12 +82,15 @@ export function textOf(value: Json | undefined): string | undefined {
     : undefined;
 }
 
-/** A text of a format without variables: `${` in it is not a reference to a variable of this machine. */
+/**
+ * Escapes a text of a format without variables, so that `${` in the text is not a reference to a variable of this
+ * machine.
+ */
 export const literal = (text: string): string => text.replaceAll('${', () => '$${');
 
 /**
- * Replaces the placeholders of a text, and keeps the rest as literal text. Dollar signs before a placeholder belong to
- * it. `reference` returns undefined for text that only looks like a placeholder.
+ * Replaces the placeholders of a text, and keeps the rest as literal text. Dollar signs directly before a placeholder
+ * are part of the placeholder. `reference` returns undefined for text that only looks like a placeholder.
  */
 export function withReferences(
   text: string,

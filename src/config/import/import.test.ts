@@ -72,7 +72,7 @@ describe('formats', () => {
     expect(moved).toHaveLength(1);
   });
 
-  test('LiteLLM: an OpenAPI document stays one, with an absolute path', () => {
+  test('LiteLLM: the path of an OpenAPI document is imported as an absolute path, and its URL unchanged', () => {
     const servers = {
       pets: { url: 'https://pets.example', spec_path: './pets.yaml' },
       fetched: { spec_path: 'https://pets.example/openapi.json' },
@@ -161,7 +161,7 @@ describe('formats', () => {
     });
   });
 
-  test('agentgateway: an OpenAPI document at a URL stays there, and one within the file needs a file of its own', () => {
+  test('agentgateway: the URL of an OpenAPI document is imported, and a document within the file must be moved by hand', () => {
     const targets = [
       { name: 'below', mcp: { host: 'c.example', path: 'mcp' } },
       { name: 'fetched', openapi: { schema: { url: 'https://a.example/o.json' }, host: 'a.example', port: 8443 } },
@@ -239,7 +239,7 @@ describe('formats', () => {
     expect(verdicts['packages[0]']).toBe('manual');
   });
 
-  describe('from strangers refer to no variable that they do not declare', () => {
+  describe('published descriptions of servers refer only to variables that they declare', () => {
     const settingsOf = (value: object): Record<string, unknown> => {
       const [entry] = importText(JSON.stringify(value), '/x/server.json').entries;
       return entry!.settings;

@@ -3,7 +3,10 @@ import { type Document, isMap, isScalar, parseDocument, YAMLMap } from 'yaml';
 import { setJsonMember } from '../json-edit.js';
 import type { ImportedEntry } from './entries.js';
 
-/** The fate of an imported entry: written, or left out because the file has the same or another entry of this name. */
+/**
+ * What the import did with an entry: wrote it, or left it out because the file already has an entry of this name, with
+ * the same or with other settings.
+ */
 export interface MergedEntry {
   readonly entry: ImportedEntry;
   readonly state: 'added' | 'replaced' | 'same' | 'taken';
@@ -16,7 +19,7 @@ export interface Merged {
 
 /**
  * Adds entries to the text of a configuration file, whose comments stay. An entry whose name the file already has is
- * written only with `replace`; the first of several entries with one name wins.
+ * written only with `replace`; of several entries with the same name, the first is written.
  */
 export function mergeEntries(
   text: string,
@@ -60,7 +63,7 @@ export function mergeEntries(
 function put(document: Document, section: string, name: string, settings: object): void {
   const map = document.get(section, true);
   if (!isMap(map)) {
-    // An alias, for example: its map is written elsewhere, and other keys may use it too.
+    // The section is not a map here. It may be an alias of a map that is written elsewhere and that other keys use too.
     if (!isEmpty(map))
       throw new Error(
         `${section} in the configuration is not written as a map of names; add the ${kindOf(section)} by hand`,
@@ -81,7 +84,10 @@ const kindOf = (section: string): string => (section === 'agents' ? 'agents' : '
 /** The keys that the loader reads as servers. */
 const SERVER_SECTIONS = ['servers', 'mcpServers', 'mcp_servers'] as const;
 
-/** The section of the file that has the entry, or else the first one that the file has. */
+/**
+ * The section for an entry. Of several sections of servers, the section that has the entry is chosen, otherwise the
+ * first.
+ */
 function sectionOf(document: Document, { section, name }: ImportedEntry): string {
   if (section !== 'servers') return section;
   const present = SERVER_SECTIONS.filter((key) => document.has(key));

@@ -9,8 +9,8 @@ export interface MovedSecret {
 }
 
 /**
- * Replaces literal secrets of imported servers by references to environment variables. The values themselves are neither
- * kept nor shown: the file of the other program still has them.
+ * Replaces literal secrets of imported servers by references to environment variables. The values themselves are
+ * neither kept nor shown: the file of the other program still has them.
  */
 export function withoutSecrets(entries: readonly ImportedEntry[]): {
   readonly entries: readonly ImportedEntry[];
@@ -21,7 +21,7 @@ export function withoutSecrets(entries: readonly ImportedEntry[]): {
   return { entries: cleaned, moved: names.moved };
 }
 
-/** The variables of the secrets. One value has one variable, and two values never share one. */
+/** The variables of the secrets. Equal values share a variable, and different values never do. */
 class Names {
   readonly moved: MovedSecret[] = [];
   private readonly values = new Map<string, string>();

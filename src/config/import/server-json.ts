@@ -63,7 +63,7 @@ function importServer(server: JsonMap): ImportedEntry {
   return { section: 'servers', name, settings, notes: notes.all };
 }
 
-/** A remote server needs no installation, so it comes first; a server has one of its forms. */
+/** Chooses one of the forms of a server. A remote server is preferred, because it needs no installation. */
 function chosen(name: string, remotes: readonly JsonMap[], packages: readonly JsonMap[], notes: Notes): JsonMap {
   const others = (from: number, list: readonly JsonMap[], key: string): void => {
     for (let i = from; i < list.length; i++)
@@ -208,7 +208,8 @@ function inputValue(part: JsonMap, label: string, where: string, input: Input): 
     return undefined;
   }
   const variable = variableOf(label, input.prefix);
-  // Braces and dollar signs would end the default, or refer to a variable of this machine.
+  // A default with braces or dollar signs is not written into the reference: they would end the default, or refer to a
+  // variable of this machine.
   const plain = preset !== undefined && !secret && !/[${}]/.test(preset);
   const usual = preset !== undefined && !secret && !plain ? `, by default ${preset}` : '';
   input.notes.add(where, 'approximate', `set the environment variable ${variable}${usual}${aside(part)}`);

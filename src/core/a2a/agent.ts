@@ -40,7 +40,7 @@ export interface AgentFacts {
   readonly card: AgentCard;
   /** The card as received, and the verdict on its signatures. */
   readonly original: { readonly text: string; readonly signature: SignatureVerdict; readonly why?: string };
-  /** The features that the agent supports itself; the gateway emulates the others (G-40 to G-42). */
+  /** The features that the agent supports itself. The gateway emulates the other features (G-40 to G-42). */
   readonly can: { readonly stream: boolean; readonly push: boolean; readonly subscribe: boolean };
 }
 
@@ -51,7 +51,8 @@ export interface AgentHealth {
 
 /**
  * One agent of any version, local or remote. Ids here are the agent's own. Every method throws a `ProtocolError` or an
- * `UpstreamRpcError`. A stream throws before its first event the errors that a plain call would throw.
+ * `UpstreamRpcError`. If a plain call would fail with an error, the corresponding stream throws that error before its
+ * first event.
  */
 export interface Agent {
   readonly name: string;

@@ -115,7 +115,7 @@ describe('a message', () => {
     await expect(core.send({}, undefined, { agent: undefined })).rejects.toMatchObject(refusal('agent_not_found'));
   });
 
-  test('S-21: a finished task takes no more messages', async () => {
+  test('S-21: a finished task accepts no more messages', async () => {
     rig.one.onSend = async () => ({ value: { task: task('t1', 'TASK_STATE_FAILED') } });
     await core.send();
     await expect(core.send({ taskId: 't1' })).rejects.toMatchObject(refusal('unsupported_operation'));
@@ -284,7 +284,7 @@ describe('the routing agent', () => {
     expect(tasks.map(({ id }) => id).sort()).toEqual(['d1', 't1']);
   });
 
-  test('S-60: the extended card comes from Cards', async () => {
+  test('S-60: the extended card comes from `Cards`', async () => {
     await expect(core.call('GetExtendedAgentCard', {})).rejects.toMatchObject(refusal('extended_card_not_configured'));
     const asked: unknown[] = [];
     const extended = async (_: unknown, agent: string | undefined) => {
@@ -324,7 +324,7 @@ describe('G-21: a client that chooses its own task ids', () => {
     await expect(core.call('GetTask', { id: 'up' })).rejects.toMatchObject(refusal('task_not_found'));
   });
 
-  test('gets a direct reply as a finished task that it can read again', async () => {
+  test('gets a direct reply as a finished task, which the client can read again', async () => {
     rig.one.onSend = async () => ({
       value: { message: { messageId: 'r', role: 'ROLE_AGENT', parts: [{ text: 'hi' }] } },
     });
@@ -364,7 +364,7 @@ describe('a task', () => {
     expect(rig.one.count('GetTask')).toBe(asked);
   });
 
-  test('S-26: an agent that hangs does not block its client; an agent that lost the task returns its error', async () => {
+  test('S-26: an agent that hangs does not block its client; an agent that lost the task causes an error', async () => {
     await begin('t1');
     const { getTask } = rig.one;
     rig.one.getTask = () => new Promise(() => {});
@@ -458,7 +458,7 @@ describe('a task', () => {
     );
   });
 
-  test('S1-40: of all pairs of states, a finished one stays and any other is replaced', async () => {
+  test('S1-40: a new state replaces the old state, unless the old state is a finished one', async () => {
     const finished = [
       'TASK_STATE_COMPLETED',
       'TASK_STATE_FAILED',

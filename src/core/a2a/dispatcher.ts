@@ -55,27 +55,32 @@ export interface DispatchTimes {
   readonly refresh?: number;
   /** How long a stream stays open for a task that waits for its client. */
   readonly hold?: number;
-  /** After this time without a renewal by the replica that follows a task, another replica takes over. */
+  /**
+   * The duration of a claim to a task. If the replica that follows a task does not renew its claim in this time,
+   * another replica takes over.
+   */
   readonly lease?: number;
 }
 
 export interface AgentDispatcherOptions {
   readonly agents: Pick<Directory, 'get' | 'names'>;
   readonly admission: Admission;
-  /** Whether the gateway makes spans: calls about a task then continue the trace of the task. */
+  /** Whether the gateway makes spans. If so, calls about a task continue the trace of the task. */
   readonly traced?: boolean;
   readonly pipeline: Pipeline;
   readonly records: AgentRecords;
   readonly seal: Seal;
   readonly limits: A2aLimits;
-  /** In milliseconds. */
+  /** The time limits, in milliseconds. */
   readonly timeouts: DispatchTimes;
-  /** The name of this gateway among those that a message passes; the same for all replicas (G-6). */
+  /**
+   * The name of this gateway in the list of gateways that a message has passed. All replicas have the same name (G-6).
+   */
   readonly instance: string;
   readonly log: Log;
   /** The clock that replicas share; by default the clock of this machine. */
   readonly now?: () => number;
-  /** Without a router there is no routing agent. */
+  /** If absent, there is no routing agent. */
   readonly router?: MessageRouter;
   /** If absent, there are no push notifications. */
   readonly pushes?: PushNotifications;
@@ -144,7 +149,7 @@ export class AgentDispatcher implements AgentGateway {
     this.taskLogs.start();
   }
 
-  /** Releases all tasks: other replicas, or the next start, continue with them. */
+  /** Releases all tasks. Other replicas continue to follow them, or this replica does after its next start. */
   close(): Promise<void> {
     return this.taskLogs.close();
   }
@@ -176,7 +181,7 @@ export class AgentDispatcher implements AgentGateway {
     return record?.trace;
   }
 
-  /** Runs `work` behind the interceptors, as the reading of a card. */
+  /** Reads a card: runs `work` after the interceptors have admitted the request for the card. */
   async read<T>(caller: Caller, agent: string | undefined, work: () => Promise<T>): Promise<T> {
     const operation = 'GetExtendedAgentCard';
     const call: AgentCall = {
@@ -194,7 +199,7 @@ export class AgentDispatcher implements AgentGateway {
     if (value) return value.read;
     throw new ProtocolError(
       'internal',
-      'An interceptor returned an answer for a request that only takes a card or an error',
+      'An interceptor returned an answer for a request whose result must be a card or an error',
     );
   }
 
@@ -253,14 +258,14 @@ export class AgentDispatcher implements AgentGateway {
 
   /**
    * Handles a callback of an agent about a task. A callback is only a hint: the gateway reads the task from the agent.
-   * If the agent is unreachable, the gateway applies those posted events that may be applied repeatedly.
+   * If the agent is unreachable, the gateway applies the posted events, but only events that are safe to apply twice.
    */
   async handleCallback(key: TaskKey, events: readonly StreamResponse[]): Promise<void> {
     const { agent: name, owner, id } = key;
     const [record, agent] = [await this.options.records.find(key), this.known(name)];
     if (!record || !agent) taskNotFound();
     if (isTerminal(record.task.status.state)) return;
-    // The follower of the task gets the same update anyway.
+    // The follower of the task also gets this update from the agent.
     if (this.taskLogs.get(key)?.followed || this.taskLogs.claimed(record)) return;
     const caller: Caller = { ...GATEWAY, principal: ownerOf(owner) };
     const call: AgentCall = {
@@ -338,8 +343,8 @@ export class AgentDispatcher implements AgentGateway {
   }
 
   /**
-   * Called when a webhook is registered: the agent is asked to call back, or the gateway follows the task if the agent
-   * cannot (G-41).
+   * Called when a webhook is registered. The gateway asks the agent to call back. If the agent cannot, the gateway
+   * follows the task (G-41).
    */
   private async ensureUpdates(caller: Caller, agent: Agent, record: TaskRecord): Promise<void> {
     if (isTerminal(record.task.status.state)) return;
@@ -370,7 +375,10 @@ export class AgentDispatcher implements AgentGateway {
     );
   }
 
-  /** Whether the caller may list the tasks at the endpoint of the agent: tasks hold results, which may need a scope. */
+  /**
+   * Whether the caller may list tasks at the endpoint of the agent. Tasks contain results, and reading results may
+   * require a scope.
+   */
   private async mayList({ caller, call }: A2aContext, name: string): Promise<boolean> {
     const target = agentTarget(name);
     try {

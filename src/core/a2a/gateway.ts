@@ -9,9 +9,9 @@ import type { Events, Exchange, Passed } from './agent.js';
 export interface AgentCall {
   /** The id that log lines and errors of this request share; the inbound adapter sets it. */
   readonly requestId?: string;
-  /** The network address of the client, if it has one: for the audit trail. */
+  /** The network address of the client, for the audit trail; undefined if the client has none. */
   readonly address?: string | undefined;
-  /** The id of the client's message, if its binding has one: for the log. */
+  /** The id of the client's message, for the log; undefined if its binding has no ids. */
   readonly id?: Id;
   /** The agent for the request; undefined if the routing agent chooses one (G-4). */
   readonly agent: string | undefined;
@@ -25,10 +25,11 @@ export interface AgentCall {
   /** The time at which the client stops waiting, by `performance.now()`, if its transport says so. */
   readonly deadline?: number;
   /**
-   * The gateway makes this call as part of another call of the same caller, which has passed the interceptors already.
+   * The gateway makes this call as part of an outer call of the same caller. The outer call has already passed the
+   * interceptors.
    */
   readonly nested?: true;
-  /** The outer call went to the routing agent. Only this call names the agent that was chosen. */
+  /** The outer call went to the routing agent, so only this inner call names the chosen agent. */
   readonly routed?: true;
   /** The gateway continues work of a caller that is not connected. The caller was admitted when the work began. */
   readonly resumed?: true;

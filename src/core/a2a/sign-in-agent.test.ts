@@ -69,7 +69,7 @@ beforeEach(() => {
 });
 
 describe('S-63: a task that waits for a sign-in', () => {
-  test('tells the link and the code, as text and as data', async () => {
+  test('contains the link and the code, as text and as data', async () => {
     const task = (await agent().send(ADA, saying('hello'), exchange())).value.task!;
     expect(task.status.state).toBe('TASK_STATE_AUTH_REQUIRED');
     const [text, data] = task.status.message!.parts;
@@ -79,7 +79,7 @@ describe('S-63: a task that waits for a sign-in', () => {
     expect(task.history?.[0]?.parts).toEqual([{ text: 'hello' }]);
   });
 
-  test('is not made for other errors, nor without a link', async () => {
+  test('is not made for other errors or without a link', async () => {
     const it = agent();
     signedIn = true;
     answer = () => {
@@ -92,7 +92,7 @@ describe('S-63: a task that waits for a sign-in', () => {
     await expect(it.send(ADA, saying('hello'), exchange())).rejects.toThrow('no pages');
   });
 
-  test('delivers its first message with the ids of the agent, and keeps its own towards the client', async () => {
+  test('delivers its first message with the ids of the agent, and shows the client its own ids', async () => {
     const it = agent();
     const asked = stored((await it.send(ADA, saying('hello'), exchange())).value.task);
     signedIn = true;
@@ -102,13 +102,13 @@ describe('S-63: a task that waits for a sign-in', () => {
     expect(heard.map(({ message }) => message.parts)).toEqual([[{ text: 'hello' }]]);
     expect(heard[0]?.message).not.toHaveProperty('taskId');
     expect(heard[0]?.message).not.toHaveProperty('contextId');
-    // A restarted gateway finds the agent's task by the stored one.
+    // A restarted gateway finds the agent's task through the stored task.
     expect((await agent().getTask(ADA, { id: asked.id }, exchange())).value.id).toBe(asked.id);
     await agent().send(ADA, saying('more', { taskId: asked.id }), exchange());
     expect(heard[1]?.message).toMatchObject({ taskId: 't1', contextId: 'c1', parts: [{ text: 'more' }] });
   });
 
-  test('a stream that begins with an update still tells the task first', async () => {
+  test('if the stream of the agent begins with an update, the client still gets the task first', async () => {
     const it = agent();
     const asked = stored((await it.send(ADA, saying('hello'), exchange())).value.task);
     signedIn = true;
@@ -120,7 +120,7 @@ describe('S-63: a task that waits for a sign-in', () => {
     expect(events[0]?.task?.status.state).toBe('TASK_STATE_WORKING');
   });
 
-  test('an answer without a task completes it', async () => {
+  test('ends as completed if the agent answers without a task', async () => {
     const it = agent();
     const asked = stored((await it.send(ADA, saying('hello'), exchange())).value.task);
     signedIn = true;
@@ -129,7 +129,7 @@ describe('S-63: a task that waits for a sign-in', () => {
     expect(task).toMatchObject({ id: asked.id, status: { state: 'TASK_STATE_COMPLETED' } });
   });
 
-  test('a message that may have arrived is not delivered again; one that has not is', async () => {
+  test('a message that did not arrive is delivered again; a message that may have arrived is not', async () => {
     const it = agent();
     const asked = stored((await it.send(ADA, saying('hello'), exchange())).value.task);
     const next = () => it.send(ADA, saying('done', { taskId: asked.id }), exchange());
@@ -142,7 +142,7 @@ describe('S-63: a task that waits for a sign-in', () => {
       throw new ProtocolError('upstream_unavailable', 'cut off', { outcome: 'unknown' });
     };
     await expect(next()).rejects.toThrow('cut off');
-    await expect(next()).rejects.toThrow('being continued');
+    await expect(next()).rejects.toThrow('still being delivered');
     expect(heard).toHaveLength(2);
   });
 

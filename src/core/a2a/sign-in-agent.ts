@@ -39,7 +39,7 @@ export interface SignInAgentOptions {
 
 const MOST_BINDINGS = 10_000;
 
-/** A task of the gateway, as this class knows it: its ids, and its counterpart at the agent once there is one. */
+/** A task of the gateway, and the ids of the corresponding task at the agent once that task exists. */
 interface Known {
   readonly task: Task;
   readonly contextId: string;
@@ -47,14 +47,15 @@ interface Known {
 }
 
 /**
- * An agent at which every user has an account. A message of a user who is not signed in becomes a task of the gateway
- * in AUTH_REQUIRED, whose status tells the link (S-63). The next message to the task delivers the first one: from then
- * on the task is that of the agent, under the id that the client knows.
+ * An agent at which every user has an account. If the user is not signed in, a message becomes a task of the gateway in
+ * the state AUTH_REQUIRED, and the status contains the link (S-63). When the client sends the next message to this
+ * task, the gateway delivers the first message to the agent. From then on, the client's task id stands for the agent's
+ * task.
  */
 export class SignInAgent implements Agent {
   readonly name: string;
   private readonly agent: Agent;
-  /** Bindings of this process, which may not be stored yet. */
+  /** The bindings that this process made. Some may not be stored yet. */
   private readonly bindings = new BoundedCache<string, Binding>(MOST_BINDINGS);
 
   constructor(private readonly options: SignInAgentOptions) {
@@ -133,29 +134,31 @@ export class SignInAgent implements Agent {
     if (!isSignInTask(taskId)) return this.agent.setCallback(caller, config, exchange);
     const { task } = (await this.find(caller, taskId)).binding;
     if (task === undefined)
-      throw new ProtocolError('push_not_supported', 'The agent does not know the task before the sign-in');
+      throw new ProtocolError('push_not_supported', 'The agent does not know this task until the user has signed in');
     return this.agent.setCallback(caller, { ...config, taskId: task }, exchange);
   }
 
-  /** Passes a message on. Returns the task that asks for a sign-in if the agent needs one. */
+  /** Passes a message on to the agent. If the agent requires a sign-in, returns a task that asks for it. */
   private async deliver<T>(caller: Caller, request: Passed<SendMessageRequest>, how: Delivery<T>): Promise<T> {
     const { message } = request.value;
     const { taskId } = message;
     const known = taskId !== undefined && isSignInTask(taskId) ? await this.find(caller, taskId) : undefined;
     const release = known && known.binding.task === undefined ? await this.claimed(known) : undefined;
     try {
-      // The claim may have come after another replica's delivery.
+      // The task is read again, because another replica may have delivered the message just before this claim.
       const now = release ? await this.find(caller, known!.task.id) : known;
       if (!now) return await how.pass(request);
       return await how.answer(now, await how.pass({ value: { ...request.value, message: outgoing(now, message) } }));
     } catch (error) {
-      // A message that may have been delivered is not delivered again for a while.
+      // If the message may have been delivered, the claim stays, so that the message is not delivered again for a
+      // while.
       if (error instanceof ProtocolError && error.detail.outcome === 'not_executed') await release?.();
       const status = signInStatus(error);
       if (!status) throw error;
       if (known) return how.ask(asking(known.task, status));
       if (taskId === undefined) return how.ask(newSignIn(message, status));
-      // A task that the agent knows already: it waits for the sign-in, and the client sends the message again.
+      // The agent already knows the task. The task now waits for the sign-in, and the client must send the message
+      // again.
       const record = await this.options.records.findUpstream(this.name, taskId);
       if (record?.owner !== caller.principal.key) throw error;
       return how.ask(asking({ ...record.task, id: taskId }, status));
@@ -165,9 +168,13 @@ export class SignInAgent implements Agent {
   private async claimed({ task }: Known): Promise<() => Promise<void>> {
     const release = await this.options.claim(task.id);
     if (release) return release;
-    throw new ProtocolError('unsupported_operation', 'The task is being continued; read it, and send again later', {
-      outcome: 'not_executed',
-    });
+    throw new ProtocolError(
+      'unsupported_operation',
+      'An earlier message is still being delivered; read the task, and send your message again later',
+      {
+        outcome: 'not_executed',
+      },
+    );
   }
 
   private async find(caller: Caller, id: string): Promise<Known> {
@@ -176,7 +183,7 @@ export class SignInAgent implements Agent {
       throw new ProtocolError('task_not_found', 'Task not found', { outcome: 'not_executed' });
     const { task, contextId } = record;
     const binding = this.bindings.get(id) ?? bindingIn(task) ?? { context: undefined };
-    // The record has the client's task id; the agent's own is needed here.
+    // The record has the client's task id, but this class needs the agent's own id.
     return { task: { ...task, id }, contextId, binding };
   }
 
@@ -184,7 +191,10 @@ export class SignInAgent implements Agent {
     return { value: renamed({ task: value }, namesOf(known)).task! };
   }
 
-  /** The answer of the agent under the ids of the task. The first answer binds the task to that of the agent. */
+  /**
+   * The answer of the agent with the ids that the client knows. The first answer binds the client's task to the agent's
+   * task.
+   */
   private bound(known: Known, answer: StreamResponse): StreamResponse {
     const { task, message } = answer;
     const isFirst = known.binding.task === undefined;
@@ -203,7 +213,7 @@ export class SignInAgent implements Agent {
         continue;
       }
       known = this.bind(known, task?.id ?? update?.taskId ?? '', task?.contextId ?? update?.contextId);
-      // The binding is stored with a task, which not every stream begins with.
+      // The binding is stored with a task, but not every stream begins with a task.
       if (!task) {
         const working: Task = { ...known.task, id: known.binding.task!, status: { state: 'TASK_STATE_WORKING' } };
         yield { value: renamed({ task: working }, namesOf(known)) };
@@ -230,7 +240,10 @@ const namesOf = ({ task, contextId, binding }: Known) => ({
   to: { task: task.id, context: contextId },
 });
 
-/** The message for the agent: before the first delivery the first message of the task, later the given one. */
+/**
+ * The message for the agent. The first delivery sends the first message of the task; later deliveries send the given
+ * message.
+ */
 function outgoing({ task, binding }: Known, message: Message): Message {
   const isFirst = binding.task === undefined;
   const { taskId: _, contextId: __, ...rest } = isFirst ? (task.history?.[0] ?? message) : message;

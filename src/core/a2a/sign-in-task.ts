@@ -6,9 +6,9 @@ import { isObject, type JsonObject } from '../../protocol/jsonrpc/raw.js';
 import { needsLogin } from '../catalog/personal-servers.js';
 import { gatewayNote, noteIn } from './tasks/gateway-notes.js';
 
-/** The counterpart of a task at its agent. */
+/** The agent's own ids for a task of the gateway. */
 export interface Binding {
-  /** Undefined until the agent has got the first message. */
+  /** The task at the agent; undefined until the agent has received the first message. */
   readonly task?: string;
   /** The context at the agent; undefined if the agent has none yet. */
   readonly context: string | undefined;
@@ -23,7 +23,7 @@ const PREFIX = 'sign-in-';
 
 export const isSignInTask = (id: string): boolean => id.startsWith(PREFIX);
 
-/** The status that asks for a sign-in; undefined for any other error, and if there is no link. */
+/** The status that asks for a sign-in. Undefined if the error is another one or has no link. */
 export function signInStatus(error: unknown): TaskStatus | undefined {
   if (!needsLogin(error)) return undefined;
   const { message, detail } = error as ProtocolError;
@@ -47,7 +47,9 @@ export function asking(task: Task, status: TaskStatus): Task {
   return { ...task, status: { ...status, ...(message && { message: { ...message, ...placed } }) } };
 }
 
-/** A new task that waits for the sign-in. Its history begins with the message, which is delivered afterwards. */
+/**
+ * A new task that waits for the sign-in. Its history begins with the message, which the agent gets after the sign-in.
+ */
 export function newSignIn(message: Message, status: TaskStatus): Task {
   const id = PREFIX + randomUUID();
   const contextId = message.contextId || randomUUID();
@@ -71,7 +73,7 @@ export function bindingIn({ metadata }: Task): Binding | undefined {
   };
 }
 
-/** A task whose agent answered with a message only. */
+/** The completed task, for an agent that answered with a message instead of a task. */
 export function completed(task: Task, contextId: string, { taskId: _, ...message }: Message): Task {
   return {
     ...task,
@@ -84,7 +86,10 @@ export function completed(task: Task, contextId: string, { taskId: _, ...message
   };
 }
 
-/** The event of the agent with the ids of the gateway's task. A task notes its counterpart. */
+/**
+ * The event of the agent with the ids of the gateway's task. If the event contains the task, the agent's own ids are
+ * added as a note.
+ */
 export function renamed(event: StreamResponse, { from, to }: { readonly from: Ids; readonly to: Ids }): StreamResponse {
   const task = (id: string): string => (id === from.task ? (to.task ?? id) : id);
   const context = to.context === undefined ? {} : { contextId: to.context };

@@ -17,7 +17,7 @@ const APP_TYPE = 'text/html;profile=mcp-app';
 interface Flag {
   readonly name: string;
   readonly declaration: ClientCapabilities;
-  /** For a capability whose presence needs more than a matching declaration. */
+  /** Checks a capability whose presence needs more than a matching declaration. */
   readonly holds?: (declared: ClientCapabilities) => boolean;
 }
 

@@ -31,7 +31,7 @@ export interface CatalogOptions {
   readonly naming: NamingOptions;
   /** Decides which targets a caller sees; if absent, every caller sees every target. */
   readonly admission?: Pick<Admission, 'sees'>;
-  /** How long callers together wait for a server that has not answered yet, in milliseconds. */
+  /** How long callers wait for a server that has not answered yet, in milliseconds. All callers share one wait. */
   readonly patience: number;
   /** Which capabilities of callers are declared to servers. */
   readonly bridge: BridgeSwitches;
@@ -59,7 +59,7 @@ export class Catalog {
     this.naming = new Naming(options.naming);
   }
 
-  /** Adds a server, or replaces the one of the same name. Returns the replaced one. */
+  /** Adds a server, or replaces the server of the same name. Returns the replaced server. */
   put(
     upstream: Upstream,
     rules: ToolRules = ALL_TOOLS,
@@ -123,7 +123,7 @@ export class Catalog {
     return this.personal.get(server)?.isSignedOut(caller) === true;
   }
 
-  /** A caller signed in or out at a personal server. */
+  /** Drops the lists of a caller that signed in or out at a personal server. */
   resetPersonal(server: string, owner: string): void {
     this.personal.get(server)?.reset(owner);
   }
@@ -143,8 +143,8 @@ export class Catalog {
   }
 
   /**
-   * Whether the endpoint of the view shows the tasks of a server: an endpoint of one server, or of a configured view,
-   * shows only those of its servers. A request that selects some of all servers still reaches all of its tasks.
+   * Whether the view shows the tasks of a server. The view of one server and a configured view show only the tasks of
+   * their own servers. A view that a request selects shows the caller's tasks of all servers.
    */
   showsTasksOf(view: View, server: string): boolean {
     if (view.only !== undefined) return view.only === server;
@@ -153,7 +153,7 @@ export class Catalog {
 
   /**
    * Whether a change of a server concerns the view. A removed server may have been in any view, so its removal concerns
-   * all.
+   * all views.
    */
   concerns(view: View, server: string): boolean {
     return view.only === undefined ? !this.entries.has(server) || this.inView(view, server) : view.only === server;
@@ -173,7 +173,7 @@ export class Catalog {
 
   /** The upstreams of a view that the caller sees; none if the view names a server that does not exist. */
   async upstreams(caller: Caller, view: View): Promise<Upstream[]> {
-    // The upstream itself, because a personal entry has an upstream for lists only.
+    // Returns the upstream itself, because the upstream of a personal entry serves lists only.
     return (await this.seen(caller, view)).map(({ name, upstream }) => this.upstream(name) ?? upstream);
   }
 
@@ -201,8 +201,8 @@ export class Catalog {
   }
 
   /**
-   * Reports changed lists, a few milliseconds after the first of several changes. `set` limits a change to clients with
-   * these capabilities; undefined means all clients.
+   * Reports changed lists. Several changes within a few milliseconds cause one report. `set` limits a change to clients
+   * with these capabilities; undefined means all clients.
    */
   onChange(listener: ChangeListener): () => void {
     this.listeners.add(listener);
@@ -335,8 +335,9 @@ export class Catalog {
   }
 
   /**
-   * Whether some item of a server, as the principal has it, passes the test. Waits a limited time for lists that are not
-   * known yet; a list that is unavailable contains no items. Before a sign-in any item may exist.
+   * Whether any item of a server, as the principal sees the server, passes the test. Waits a limited time for lists
+   * that are not known yet. An unavailable list counts as empty. Returns true before the principal signs in, because
+   * any item may exist then.
    */
   someItem(principal: Principal, server: string, test: (target: ItemTarget) => boolean): boolean | Promise<boolean> {
     const caller: Caller = { ...GATEWAY, principal };
@@ -376,7 +377,7 @@ export class Catalog {
     return view.naming ?? this.naming;
   }
 
-  /** The names that more than one part contains, if they decide about prefixes. */
+  /** The names that more than one part contains. Empty unless the naming adds prefixes only to such names. */
   clashes(view: View, method: ListMethod, parts: readonly ShownPart[]): ReadonlySet<string> {
     const renames = method === 'tools/list' && view.renameKey !== '';
     return this.namingOf(view).clashes(parts.map((part) => (renames ? keptKeys(view, part) : keysOf(part))));
@@ -389,8 +390,8 @@ export class Catalog {
   }
 
   /**
-   * Whether another item has the name: a tool that the view renames to it, or without prefixes an item of an earlier
-   * server, which keeps the name.
+   * Whether another item has the exposed name already. The other item is a tool that the view renames to this name or,
+   * without prefixes, an item of an earlier server.
    */
   isTaken(
     view: View,
@@ -454,9 +455,9 @@ export class Catalog {
     try {
       return await entry?.tool(name, set);
     } catch (error) {
-      // The tools are not known before the sign-in, which the call asks for.
+      // The tools are not known before the caller signs in. The call asks the caller to sign in.
       if (this.isSignedOut(caller, server)) return undefined;
-      // A client repeats this call after the sign-in, when the list no longer has the tool.
+      // A client repeats this call after the sign-in. By then the list no longer has the tool.
       if (this.personal.has(server) && name === SIGN_IN_TOOL) return undefined;
       throw error;
     }
@@ -492,7 +493,7 @@ function* keysOf({ snapshot, hidden }: ShownPart): Generator<string> {
   for (const { key } of snapshot.items) if (!hidden.has(key)) yield key;
 }
 
-/** The names that the view does not replace. */
+/** The names of the items that the view does not rename. */
 function* keptKeys(view: View, part: ShownPart): Generator<string> {
   for (const key of keysOf(part)) if (view.newName(part.server, key) === undefined) yield key;
 }
@@ -513,11 +514,11 @@ const KINDS: Readonly<Record<ListMethod, ItemTarget['kind']>> = {
 
 const LIST_METHODS = Object.keys(KINDS) as ListMethod[];
 
-/** The target of an item in questions about its visibility. */
+/** The target of an item, for decisions about its visibility. */
 const itemTarget = (server: string, kind: ItemTarget['kind'], { own: name, value }: Item): ItemTarget =>
   kind === 'tool' ? { server, kind, name, definition: value } : { server, kind, name };
 
-/** Changes come in groups: a server that adds ten tools may notify ten times. */
+/** How long changes are collected, in milliseconds. A server that adds ten tools may notify ten times. */
 const COALESCE = 10;
 const SPACING = 250;
 

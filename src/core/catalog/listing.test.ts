@@ -102,7 +102,7 @@ describe('a list is read again', () => {
     expect(stand.announcements).toBe(0);
   });
 
-  it('after the current read, if the change came during it', async () => {
+  it('after the current read, if the change came during that read', async () => {
     const stand = new Stand();
     const release = stand.block();
     const first = stand.names();
@@ -130,7 +130,7 @@ describe('a list is read again', () => {
     expect(stand.asked).toBe(2);
   });
 
-  it('but not for further pages', async () => {
+  it('but not for further pages, unless a change was announced', async () => {
     const stand = new Stand();
     stand.ttlMs = 1_000;
     await stand.names();
@@ -156,7 +156,7 @@ describe('callers are notified', () => {
     expect(stand.announcements).toBe(1);
   });
 
-  it('of a list that is newer than the one they read after an announcement', async () => {
+  it('of a list that arrives after they got an outdated list', async () => {
     const stand = new Stand();
     stand.news = 'pushed';
     await stand.names();
@@ -171,7 +171,7 @@ describe('callers are notified', () => {
     expect(stand.announcements).toBe(1);
   });
 
-  it('of a change that the server did not announce, and not without a change', async () => {
+  it('of a change that the server did not announce, but not after a read without a change', async () => {
     const stand = new Stand();
     await stand.names();
     expect(stand.announcements).toBe(0);
@@ -188,7 +188,7 @@ describe('callers are notified', () => {
 });
 
 describe('a server that does not answer', () => {
-  it('delays all callers together once', async () => {
+  it('causes one wait that all callers share', async () => {
     const stand = new Stand();
     const release = stand.block();
     const began = performance.now();
@@ -206,7 +206,7 @@ describe('a server that does not answer', () => {
     expect(await stand.seen()).toEqual(['a']);
   });
 
-  it('leaves the previous list in use', async () => {
+  it('does not replace the previous list', async () => {
     const stand = new Stand();
     await stand.names();
     await vi.advanceTimersByTimeAsync(MINUTE);

@@ -28,7 +28,7 @@ export interface Item {
 export interface Snapshot {
   readonly items: readonly Item[];
   readonly byKey: ReadonlyMap<string, Item>;
-  /** Equal for equal lists. */
+  /** A hash of the list, equal for equal lists. */
   readonly digest: string;
   readonly at: number;
   /** The server's TTL of the list, in milliseconds; undefined if its revision has none. */
@@ -70,9 +70,9 @@ const MOST_PAGES = 1_000;
 const MOST_ITEMS = 50_000;
 const MOST_WARNINGS = 1_000;
 
-/** How long a list without a TTL stays fresh, by how the gateway learns of its changes. */
+/** How long a list without a TTL stays fresh. The time depends on how the gateway learns of changes of the list. */
 const INTERVAL: Readonly<Record<ListNews, number>> = {
-  // The server announces changes. Reading again now and then repairs a lost notification.
+  // The server announces changes. The gateway still reads the list from time to time, in case a notification was lost.
   pushed: 10 * 60_000,
   polled: 60_000,
   // The server is not running, so its list changes only if a new version is installed.
@@ -88,7 +88,7 @@ const MOST_TTL = 24 * 60 * 60_000;
 /** The TTL for callers if the server gives none. */
 const OWN_TTL = 60_000;
 
-/** For this time after a failure no caller waits for the next attempt. */
+/** No caller waits for a new attempt during this time after a failure. */
 const FAILURE_PAUSE = 5_000;
 
 /** How long callers wait for a newer list while an outdated one exists. */
@@ -104,12 +104,12 @@ const KEY: Readonly<Record<ListMethod, string>> = {
 type Failure = ProtocolError | UpstreamRpcError;
 
 /**
- * One list of one server. One read serves all callers. The list is used while it is fresh, and after that until a newer
- * one arrives.
+ * One list of one server. One read serves all callers. The list is used while it is fresh, and then until a newer list
+ * arrives.
  */
 export class Listing {
   snapshot: Snapshot | undefined;
-  /** The list with the withheld items. */
+  /** The list, including the withheld items. */
   private complete: Snapshot | undefined;
   private fetching: { readonly promise: Promise<Snapshot>; readonly since: number } | undefined;
   /** The read that starts after the current one, because the list changed after the current read began. */
@@ -117,11 +117,11 @@ export class Listing {
   /** The error and the time of the last failed read; a successful read clears it. */
   failure: { readonly error: Failure; readonly at: number } | undefined;
   private outdated = false;
-  /** The server announced the change, and the gateway notified the callers. */
+  /** Whether the server announced the change, so that callers have been notified. */
   private announced = false;
-  /** Callers got an answer without this list and need a notification. */
+  /** Whether callers got an answer without this list and need a notification. */
   private missed = false;
-  /** A caller waited the full time. No caller waits again until the server answers. */
+  /** Whether a caller waited the full time. If so, no caller waits again until the server answers. */
   private slow = false;
   private readonly warned = new Set<string>();
   /** Whether the last read equalled the list for clients without capabilities. */
@@ -133,25 +133,28 @@ export class Listing {
     return this.options.method;
   }
 
-  /** The server announced a change, and the callers were notified. */
+  /** Called when the server announced a change. The callers have been notified. */
   invalidate(): void {
     this.outdated = true;
     this.announced = true;
   }
 
-  /** A change may have gone unnoticed. A read that is under way sees the change, so it is not repeated. */
+  /**
+   * Called when a change may have gone unnoticed. A read that is under way sees the change, so the read is not
+   * repeated.
+   */
   lapse(): void {
     if (!this.fetching) this.outdated = true;
   }
 
-  /** Callers got an answer without this list: they are notified when it arrives. */
+  /** Called when callers got an answer without this list. They are notified when the list arrives. */
   announceOnArrival(): void {
     this.missed = true;
   }
 
   /**
-   * Whether the list can be used without a read. With `continuing` it stays fresh longer, so that further pages match
-   * the first.
+   * Whether the list can be used without a read. With `continuing` the list stays fresh longer, so that further pages
+   * match the first page.
    */
   isFresh(continuing = false): boolean {
     const { snapshot } = this;
@@ -178,7 +181,7 @@ export class Listing {
     return Math.max(0, Math.floor(Math.min(remaining, OWN_TTL)));
   }
 
-  /** The newest list: read now unless the cached one is fresh. */
+  /** The newest list. Reads the list unless the cached list is fresh. */
   load(continuing = false): Promise<Snapshot> {
     if (this.isFresh(continuing)) return Promise.resolve(this.snapshot!);
     if (!this.fetching) return this.followed(continuing) ?? this.begin();
@@ -242,7 +245,7 @@ export class Listing {
     }
   }
 
-  /** The newest list, or the cached one if the newest takes long. Rejects if the server fails. */
+  /** The newest list, or the cached list if the read takes long. Rejects if the server fails. */
   async atHand(continuing = false): Promise<Snapshot> {
     const loading = this.load(continuing);
     if (!this.snapshot) return loading;
@@ -267,7 +270,7 @@ export class Listing {
     return without(this.complete, same ? pins.withheld(this.method, items) : await pins.check(this.method, items));
   }
 
-  /** The withheld items may have changed. Sends no request. */
+  /** Called when the withheld items may have changed. Sends no request. */
   withhold(): void {
     const { snapshot, complete } = this;
     const { pins } = this.options;
@@ -311,7 +314,7 @@ export class Listing {
     const items: Item[] = [];
     const byKey = new Map<string, Item>();
     const names: string[] = [];
-    // Hashes page by page, so that a long list does not block the event loop at its end.
+    // Each page is hashed when it arrives, so that hashing a long list does not block the event loop.
     const digest = createHash('sha256');
     let cursor: string | undefined;
     let ttl: number | undefined = Number.POSITIVE_INFINITY;
@@ -352,8 +355,8 @@ export class Listing {
   }
 
   /**
-   * The first item of a name keeps it, except that a tool renamed by the configuration wins over a tool with the same
-   * own name.
+   * Whether an earlier item keeps the name. The first item of a name keeps the name, with one exception: a tool that
+   * the configuration renames replaces a tool whose own name is the new name.
    */
   private isTaken(item: Item, items: Item[], byKey: Map<string, Item>): boolean {
     const other = byKey.get(item.key);

@@ -34,7 +34,7 @@ describe('a prefixed name', () => {
     expect(NAMES.split('my_server__read_file', servers)).toEqual({ server: 'my_server', own: 'read_file' });
   });
 
-  it('stays within the length limit: equal for equal names, different for different names', () => {
+  it('stays within the length limit, and is shortened to the same result only for the same name', () => {
     const long = 'x'.repeat(100);
     const name = NAMES.prefixed('files', `${long}1`);
     expect(name).toHaveLength(NAME_LIMIT);
@@ -84,7 +84,7 @@ describe('the exposed name of an item', () => {
     ['always', 'files__read', 'files__write'],
     ['conflict', 'files__read', 'write'],
     ['never', 'read', 'write'],
-  ] as const)('with prefixes %s is %s and %s', (prefix, clashing, other) => {
+  ] as const)('with prefix "%s" is %s if the name clashes, and otherwise %s', (prefix, clashing, other) => {
     expect(naming('__', prefix).exposed('files', 'read', clashes)).toBe(clashing);
     expect(naming('__', prefix).exposed('files', 'write', clashes)).toBe(other);
     expect(naming('__', prefix).exposed('files', long, clashes)).toHaveLength(NAME_LIMIT);
@@ -96,7 +96,7 @@ describe('the exposed name of an item', () => {
     expect(OWN_NAMES.clashes([['a'], ['a']]).size).toBe(0);
   });
 
-  it('clashes if two lists contain it and clashes decide about prefixes', () => {
+  it('clashes if two lists contain it and prefixes are added only on conflict', () => {
     const lists = [['a', 'b'], ['b', 'c'], ['b']];
     expect([...naming('__', 'conflict').clashes(lists)]).toEqual(['b']);
     expect(naming('__', 'always').clashes(lists).size).toBe(0);

@@ -1,11 +1,14 @@
-/** The names of tools and prompts at an endpoint. URIs of resources never change: `owner-resolver.ts` finds their server. */
+/**
+ * The names of tools and prompts at an endpoint. URIs of resources never change: `owner-resolver.ts` finds their
+ * server.
+ */
 import { createHash } from 'node:crypto';
 
 export interface NamingOptions {
   readonly separator: string;
   /**
-   * When a name gets the prefix of its server: always, only if several servers use the name, or never; with `never` the
-   * first server to use a name keeps it. `own`: the names of one server, unchanged.
+   * When a name gets the prefix of its server. `always`: every name. `conflict`: only a name that several servers use.
+   * `never`: no name; the first server to use a name keeps it. `own`: the unchanged names of one server.
    */
   readonly prefix: 'always' | 'conflict' | 'never' | 'own';
 }
@@ -13,7 +16,9 @@ export interface NamingOptions {
 /** Model providers refuse longer function names. */
 export const NAME_LIMIT = 64;
 
-/** The longest prefix in which a server name is searched. A name may be long, and each dash in it costs a lookup. */
+/**
+ * The longest beginning of a name that is searched for a server name. A name may be long, and each dash costs a lookup.
+ */
 const SERVER_LIMIT = 256;
 
 const HASH = 8;
@@ -23,7 +28,7 @@ const SEPARATORS = ['__', '.', '-'] as const;
 
 const NO_NAMES: ReadonlySet<string> = new Set();
 
-/** How a list names tools and prompts, and which of them a name stands for. */
+/** How a list names tools and prompts, and which tool or prompt a name stands for. */
 export class Naming {
   private readonly marks: readonly string[];
 
@@ -32,7 +37,7 @@ export class Naming {
     this.marks = separator === '.' ? ['.'] : [separator, '.'];
   }
 
-  /** Equal for equal options. */
+  /** A key for caches, equal for equal options. */
   get key(): string {
     return `${this.options.prefix} ${this.options.separator}`;
   }
@@ -83,7 +88,7 @@ export class Naming {
     return name.length === NAME_LIMIT && SHORTENED.test(name);
   }
 
-  /** The names that more than one list contains, if clashes decide about prefixes. */
+  /** The names that more than one list contains. Empty unless prefixes are added only to such names. */
   clashes(lists: Iterable<Iterable<string>>): ReadonlySet<string> {
     if (this.options.prefix === 'always' || this.isOwn) return NO_NAMES;
     const seen = new Set<string>();

@@ -43,8 +43,8 @@ export class Resolver {
 
   /**
    * Resolves the name of a prompt. If some targets are hidden from the caller, the prompt must be in a list that the
-   * caller sees: otherwise an absent prompt would get an error of the server, a hidden one an error of the gateway, and
-   * the caller could tell them apart.
+   * caller sees. Otherwise an absent prompt would get an error of the server and a hidden prompt an error of the
+   * gateway, and the caller could tell them apart.
    */
   async prompt(caller: Caller, view: View, name: string, set: CapabilitySet): Promise<Resolved> {
     const { catalog } = this;
@@ -53,7 +53,7 @@ export class Resolver {
     if (catalog.showsAll(caller) || !catalog.has(found.server)) return found;
     const { part, missing } = await catalog.partOf(caller, view, found.server, 'prompts/list', set);
     if (part && has(part, found.name)) return found;
-    // The lists are not known before the sign-in, which the call asks for.
+    // The lists are not known before the caller signs in. The call asks the caller to sign in.
     if (catalog.isSignedOut(caller, found.server)) return found;
     if (!missing) throw unknownName('prompts/list', name);
     throw new ProtocolError(
@@ -66,7 +66,10 @@ export class Resolver {
     );
   }
 
-  /** Splits a name by the servers of the view, except hidden ones, whose names must not take part in the match. */
+  /**
+   * Splits a name into a server of the view and an own name. The names of hidden servers must not take part in the
+   * match.
+   */
   private split(view: View, name: string, method: NamedList, hidden?: ReadonlySet<string>): Resolved | undefined {
     const { catalog } = this;
     if (view.only !== undefined) return hidden?.has(view.only) ? undefined : { server: view.only, name };
@@ -81,7 +84,10 @@ export class Resolver {
     return found && { server: found.server, name: found.own };
   }
 
-  /** The owner by the name alone, even if the caller does not see the owner. For records only, never for answers. */
+  /**
+   * Finds the server by the name alone, even if the caller does not see that server. Only for audit records, never for
+   * answers.
+   */
   named(view: View, name: string, method: NamedList): Resolved | undefined {
     return this.split(view, name, method);
   }
@@ -133,7 +139,7 @@ export class Resolver {
     set: CapabilitySet,
   ): Promise<Resolved> {
     const isTool = method === 'tools/list';
-    // A new name belongs to one tool, also while that tool is absent.
+    // A new name belongs to one tool, even while that tool is absent.
     if (isTool && view.renamedTool(name) !== undefined) throw unknownName(method, name);
     const { parts } = await this.catalog.parts(caller, view, method, set);
     const owners = parts.filter(

@@ -100,7 +100,7 @@ describe('lists of many servers', () => {
     [2, 2],
     [3, 1],
     [4, 1],
-  ])('S0-33: in pages of %i take %i pages and contain each item once, in order', async (size, pages) => {
+  ])('S0-33: with page size %i take %i pages and contain each item once, in order', async (size, pages) => {
     const { page, all } = testbed({ a: { tools: ['x'] }, b: { tools: [] }, c: { tools: ['y', 'z'] } }, size);
     expect(await all()).toEqual(['a__x', 'c__y', 'c__z']);
     let count = 0;
@@ -191,7 +191,7 @@ describe('cached lists', () => {
     expect(countOf(fakes)).toBe(20);
   });
 
-  it('a second list costs no read, a change costs one, and 100 callers share one', async () => {
+  it('a second list costs no read, a change costs one read, and 100 callers share one read', async () => {
     const fakes = twenty({ announces: true });
     const { all } = testbed(fakes);
     const names = await Promise.all(Array.from({ length: 100 }, () => all()));

@@ -12,7 +12,10 @@ import type { Item } from './listing.js';
 
 const CURSOR_TTL = 60 * 60 * 1000;
 
-/** The end of a page: after this item of this server, or at this index if the item is gone by then. */
+/**
+ * The end of a page. The next page begins after this item of this server, or at this index if the item no longer
+ * exists.
+ */
 interface Position {
   readonly method: string;
   readonly view: string;
@@ -43,7 +46,7 @@ export class Pages {
     const after = cursor === undefined ? undefined : this.openCursor(caller, view, method, cursor);
     const set = this.catalog.setOf(caller, view);
     const { parts, missing } = await this.catalog.parts(caller, view, method, set, after !== undefined);
-    // BASE-20: without a server that offers the capability, the method does not exist. `tools/list` always exists.
+    // BASE-20: if no server offers the capability, the method does not exist. `tools/list` always exists.
     if (parts.length === 0 && missing.length === 0 && method !== 'tools/list') {
       throw new ProtocolError('method_not_found', `No server of this endpoint offers ${LIST_MEMBER[method]}`);
     }
@@ -83,7 +86,7 @@ export class Pages {
     throw new ProtocolError('invalid_cursor', 'The cursor is invalid or has expired; list again without a cursor');
   }
 
-  /** The parts from the cursor's server on. A server that is gone is skipped. */
+  /** The parts from the cursor's server on. A server that no longer exists is skipped. */
   private from(parts: readonly ShownPart[], after: Position | undefined): readonly ShownPart[] {
     if (!after) return parts;
     const at = parts.findIndex((part) => part.server === after.server);

@@ -51,14 +51,14 @@ async function toolsOf(caller: Caller): Promise<string[]> {
   return part?.snapshot.items.map(({ key }) => key) ?? [];
 }
 
-test('S27: each caller has the list of its own account; without one it has the tool to sign in', async () => {
+test('S27: each caller has the list of its own account; before the sign-in it has the tool to sign in', async () => {
   accounts.add('ada');
   expect(await toolsOf(ADA)).toEqual(['of_ada']);
   expect(await toolsOf(BEN)).toEqual([SIGN_IN_TOOL]);
   expect([servers.isSignedOut(ADA), servers.isSignedOut(BEN)]).toEqual([false, true]);
 });
 
-test('lists are read with the token of the latest request of the caller: that of an earlier one may have expired', async () => {
+test('lists are read with the token of the latest request, because earlier tokens may have expired', async () => {
   accounts.add('ada');
   const given: Caller[] = [];
   servers.close();

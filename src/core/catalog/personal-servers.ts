@@ -13,7 +13,9 @@ import { complete, type Outcome } from '../gateway.js';
 import type { ListNews, Upstream, UpstreamCall, UpstreamHealth, Watch } from '../upstream.js';
 import { CatalogServer, type CatalogServerOptions } from './server.js';
 
-/** The tool that a personal server has for a caller that is not signed in. A call of it asks the user to sign in. */
+/**
+ * The only tool of a personal server for a caller that is not signed in. A call of this tool asks the user to sign in.
+ */
 export const SIGN_IN_TOOL = 'sign_in';
 /** Distinguishes that tool from a tool of the server that has the same name. */
 export const SIGN_IN_MARK = 'parley/signIn';
@@ -51,7 +53,7 @@ export class PersonalServers {
     return this.callers.get(principal.key)?.upstream.signedIn === false;
   }
 
-  /** The caller signed in or out: its lists are read again. */
+  /** Called when the caller signed in or out. The lists of the caller are read again. */
   reset(owner: string): void {
     this.callers.get(owner)?.server.close();
     this.callers.delete(owner);
@@ -68,7 +70,7 @@ export class PersonalServers {
     const known = this.callers.get(key);
     if (known) {
       known.upstream.use(principal);
-      // The map is ordered by last use, so that the first entry can go.
+      // The map is ordered by last use: its first entry is dropped first.
       this.callers.delete(key);
       this.callers.set(key, known);
       return known;
@@ -104,7 +106,9 @@ class CallersUpstream implements Upstream {
     this.caller = { ...GATEWAY, principal };
   }
 
-  /** The caller has sent another request: its token replaces the one of an earlier request, which may have expired. */
+  /**
+   * Called for each request of the caller. Its token replaces the token of the earlier request, which may have expired.
+   */
   use(principal: Principal): void {
     if (principal !== this.caller.principal) this.caller = { ...GATEWAY, principal };
   }

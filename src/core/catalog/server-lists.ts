@@ -47,7 +47,9 @@ export interface ServerListsOptions {
   readonly pins?: DefinitionCheck | undefined;
   /** The server's description, once it has answered. */
   description(): ServerDescription | undefined;
-  /** Reports a changed list: the one for clients with these capabilities, or the lists for all clients. */
+  /**
+   * Reports a changed list: the list for clients with these capabilities, or for undefined the lists for all clients.
+   */
   announce(kind: ListKind, set: CapabilitySet | undefined): void;
   readonly log: Log;
 }
@@ -56,7 +58,7 @@ export interface ServerListsOptions {
 export class ServerLists {
   /** The lists for clients without capabilities. */
   readonly plain: Lists;
-  private readonly earned = new Map<CapabilitySet, Lists>();
+  private readonly bySet = new Map<CapabilitySet, Lists>();
 
   constructor(private readonly options: ServerListsOptions) {
     this.plain = this.listsOf(NO_CAPABILITIES);
@@ -86,10 +88,10 @@ export class ServerLists {
   /** The lists for clients with these capabilities. */
   for(set: CapabilitySet): Lists {
     if (set === NO_CAPABILITIES) return this.plain;
-    let lists = this.earned.get(set);
+    let lists = this.bySet.get(set);
     if (!lists) {
       lists = this.listsOf(set);
-      this.earned.set(set, lists);
+      this.bySet.set(set, lists);
     }
     return lists;
   }
@@ -124,17 +126,17 @@ export class ServerLists {
   }
 
   private all(): [CapabilitySet, Lists][] {
-    return [[NO_CAPABILITIES, this.plain], ...this.earned];
+    return [[NO_CAPABILITIES, this.plain], ...this.bySet];
   }
 
-  /** Changes of any list may have gone unnoticed. */
+  /** Called when changes of any list may have gone unnoticed. */
   lapse(): void {
     for (const [, lists] of this.all()) for (const method of LIST_METHODS) lists[method].lapse();
   }
 
   /**
-   * Whether a change of the lists for `concerned` affects those for `set`. A list without notifications of its own is
-   * assumed to change with the list for clients without capabilities.
+   * Whether a change of the lists for `concerned` affects those for `set`. If the server sends no notifications for a
+   * list, the list is assumed to change with the list for clients without capabilities.
    */
   private concerns(set: CapabilitySet, kind: ListKind, concerned: CapabilitySet | undefined): boolean {
     if (concerned === undefined || set === concerned) return true;
@@ -144,7 +146,7 @@ export class ServerLists {
   /** Whether the list differs between capability sets. */
   vary(method: ListMethod): boolean {
     const items = this.plain[method].snapshot?.items;
-    for (const lists of this.earned.values()) {
+    for (const lists of this.bySet.values()) {
       const { snapshot } = lists[method];
       if (snapshot && snapshot.items !== items) return true;
     }
@@ -153,18 +155,18 @@ export class ServerLists {
 
   /** The known tool of this offered name, for clients with these capabilities. Sends no request. */
   knownTool(name: string, set: CapabilitySet): Item | undefined {
-    const earned = set === NO_CAPABILITIES ? undefined : this.earned.get(set)?.['tools/list'].snapshot;
-    return (earned ?? this.plain['tools/list'].snapshot)?.byKey.get(name);
+    const ofSet = set === NO_CAPABILITIES ? undefined : this.bySet.get(set)?.['tools/list'].snapshot;
+    return (ofSet ?? this.plain['tools/list'].snapshot)?.byKey.get(name);
   }
 
   /**
    * The error for an unknown tool. If the server offers the tool to clients with more capabilities, the error names the
-   * lacking ones.
+   * missing capabilities.
    */
   unknownTool(name: string, set: CapabilitySet): ProtocolError {
     const { name: server } = this.options.upstream;
     let least: CapabilitySet | undefined;
-    for (const [other, lists] of this.earned) {
+    for (const [other, lists] of this.bySet) {
       const more = lacking(set, other);
       if (more === NO_CAPABILITIES || !lists['tools/list'].snapshot?.byKey.has(name)) continue;
       if (least === undefined || sizeOf(more) < sizeOf(least)) least = more;

@@ -70,7 +70,7 @@ afterEach(() => {
 });
 
 describe('a server that has not answered yet', () => {
-  it('delays all callers together once', async () => {
+  it('causes one wait that all callers share', async () => {
     const first = stand.list();
     await vi.advanceTimersByTimeAsync(600);
     const second = stand.list();
@@ -81,7 +81,7 @@ describe('a server that has not answered yet', () => {
     expect(stand.attempts).toBe(1);
   });
 
-  it('does not delay a caller that comes a second after the start', async () => {
+  it('does not delay a caller that asks a second after the start', async () => {
     void stand.server.warm();
     await vi.advanceTimersByTimeAsync(PATIENCE);
     expect((await stand.list()).waited).toBe(0);
@@ -104,7 +104,7 @@ describe('a server that has not answered yet', () => {
     expect(stand.announced).toEqual([]);
   });
 
-  it('and fails is reported with its reason at once, retried, and announced', async () => {
+  it('and fails is reported at once with a reason, tried again, and announced when it answers', async () => {
     stand.become('failing');
     expect(await stand.list()).toEqual({ waited: 0, got: 'The server is gone' });
     await vi.advanceTimersByTimeAsync(60_000);
@@ -116,7 +116,7 @@ describe('a server that has not answered yet', () => {
     expect(stand.announced).toEqual(['toolsListChanged']);
   });
 
-  it('and hangs at the second attempt too delays callers once, briefly', async () => {
+  it('and also hangs at the second attempt causes one short wait', async () => {
     stand.become('failing');
     await stand.list();
     stand.become('silent');
@@ -135,7 +135,7 @@ describe('a server that has not answered yet', () => {
   });
 });
 
-/** A server that shows `asks` only to clients with roots, in a separate session. */
+/** A server that shows the tool `asks` only to clients with roots, in a separate session. */
 class Choosy {
   readonly asked: string[] = [];
   readonly announced: [ListKind, CapabilitySet | undefined][] = [];
@@ -199,7 +199,7 @@ describe('a server whose lists depend on capabilities', () => {
     expect(choosy.announced).toEqual([]);
   });
 
-  it('shows the list without capabilities first, reports the rest as missing, and announces it to the clients concerned', async () => {
+  it('first shows the list for clients without capabilities, and announces the list for others later', async () => {
     const choosy = new Choosy();
     let release = (): void => {};
     choosy.hold = new Promise((resolve) => {
@@ -233,7 +233,7 @@ describe('a server whose lists depend on capabilities', () => {
   it.each<[string, ClientCapabilities | undefined, string[]]>([
     ['of every session', undefined, ['none', 'roots', 'sampling']],
     ['of the session without capabilities', {}, ['none', 'sampling']],
-    ['of one with capabilities', { roots: {} }, ['roots']],
+    ['of a session with capabilities', { roots: {} }, ['roots']],
   ])('a change %s makes the lists concerned stale', async (_, capabilities, expected) => {
     const choosy = new Choosy();
     // The server sends no notifications for the lists of clients with sampling.
@@ -248,7 +248,7 @@ describe('a server whose lists depend on capabilities', () => {
     expect(choosy.announced).toEqual([['toolsListChanged', told]]);
   });
 
-  it('is not started to list for clients whose list equals the one without capabilities', async () => {
+  it('is not started to read a list that equals the list for clients without capabilities', async () => {
     const choosy = new Choosy();
     choosy.more = [];
     for (const set of [NO_CAPABILITIES, ROOTS]) await choosy.shown(set);

@@ -58,21 +58,23 @@ export interface CatalogServerOptions {
   readonly pins?: DefinitionCheck | undefined;
   /** The groups of the server, by which views select. */
   readonly groups?: readonly string[];
-  /** How long callers together wait for a server that has not answered yet, in milliseconds. */
+  /** How long callers wait for a server that has not answered yet, in milliseconds. All callers share one wait. */
   readonly patience: number;
-  /** Reports a changed list: the one for clients with these capabilities, or the lists for all clients. */
+  /**
+   * Reports a changed list: the list for clients with these capabilities, or for undefined the lists for all clients.
+   */
   announce(kind: ListKind, set: CapabilitySet | undefined): void;
   readonly log: Log;
 }
 
-/** The description of a server in use is read again after this time. */
+/** The description of a server is read again after this time, if a caller needs the description. */
 const DESCRIPTION_INTERVAL = 60_000;
 
 /** How long the first read of the lists waits for the watch. If the watch starts later, the lists count as outdated. */
 const WATCH_PATIENCE = 500;
 
 /** How long a caller waits for the list of its capability set, at a server that has answered before. */
-const EARNED_PATIENCE = 3_000;
+const SET_PATIENCE = 3_000;
 
 /** How long callers wait for a server whose earlier attempts failed or did not answer. */
 const RETRY_PATIENCE = 100;
@@ -86,7 +88,7 @@ const NO_GROUPS: readonly string[] = [];
 export class CatalogServer {
   readonly name: string;
   description: ServerDescription | undefined;
-  /** The description with instructions that are withheld. */
+  /** The description, including withheld instructions. */
   private complete: ServerDescription | undefined;
   private describedAt = 0;
   private asking: Promise<ServerDescription> | undefined;
@@ -173,7 +175,7 @@ export class CatalogServer {
     }
   }
 
-  /** Callers got an answer without this server: they are notified when its lists arrive. */
+  /** Called when callers got an answer without this server. They are notified when the lists of the server arrive. */
   announceOnArrival(): void {
     for (const method of LIST_METHODS) this.lists.plain[method].announceOnArrival();
   }
@@ -286,7 +288,7 @@ export class CatalogServer {
     if (!this.offers(method)) return {};
     const plain = this.lists.plain[method];
     if (set === NO_CAPABILITIES) return this.answer(plain, await plain.atHand(continuing));
-    return this.earnedPart(method, set, continuing, () => plain.atHand(continuing));
+    return this.partForSet(method, set, continuing, () => plain.atHand(continuing));
   }
 
   /** The server's part of a list, for a view of several servers. Waits a limited time. */
@@ -297,21 +299,23 @@ export class CatalogServer {
     const inTime = (): Promise<Snapshot | undefined> => plain.within(this.options.patience, continuing);
     return set === NO_CAPABILITIES
       ? this.answer(plain, await inTime())
-      : this.earnedPart(method, set, continuing, inTime);
+      : this.partForSet(method, set, continuing, inTime);
   }
 
-  /** The part for the caller's capability set; until that is known, the part for clients without capabilities. */
-  private async earnedPart(
+  /**
+   * The part for the caller's capability set. While that part is not known, the part for clients without capabilities.
+   */
+  private async partForSet(
     method: ListMethod,
     set: CapabilitySet,
     continuing: boolean,
     plain: () => Promise<Snapshot | undefined>,
   ): Promise<Answer> {
-    const earned = this.lists.for(set)[method];
-    const snapshot = await earned.within(EARNED_PATIENCE, continuing);
-    if (snapshot) return this.answer(earned, snapshot);
+    const listing = this.lists.for(set)[method];
+    const snapshot = await listing.within(SET_PATIENCE, continuing);
+    if (snapshot) return this.answer(listing, snapshot);
     const reason =
-      earned.failure?.error.message ??
+      listing.failure?.error.message ??
       `the server has not answered yet for clients that declare ${namesOf(set).join(', ')}`;
     return { ...this.answer(this.lists.plain[method], await plain()), missing: this.missing(reason) };
   }
@@ -348,8 +352,8 @@ export class CatalogServer {
   }
 
   /**
-   * Finds a tool that is not known yet, and reads the list if it is not fresh. Throws if the list does not contain the
-   * tool. Returns undefined if the list is unavailable; the server then decides.
+   * Finds a tool that is not known yet. Reads the list if the cached list is not fresh. Throws if the list does not
+   * contain the tool. Returns undefined if the list is unavailable; the call then goes to the server.
    */
   async tool(name: string, set: CapabilitySet): Promise<Item | undefined> {
     const snapshot = await this.tools(set);
@@ -364,7 +368,7 @@ export class CatalogServer {
 
   /** The list of tools, after a limited wait. */
   async tools(set: CapabilitySet): Promise<Snapshot | undefined> {
-    const patience = set === NO_CAPABILITIES ? this.options.patience : EARNED_PATIENCE;
+    const patience = set === NO_CAPABILITIES ? this.options.patience : SET_PATIENCE;
     return this.lists.for(set)['tools/list'].within(patience);
   }
 }

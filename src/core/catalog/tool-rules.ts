@@ -6,7 +6,7 @@ export interface ToolRulesOptions {
   readonly allow: readonly string[];
   /** Patterns for the own names of tools that are never offered, even if allowed. */
   readonly deny: readonly string[];
-  /** New names by own names. */
+  /** The new names of tools, by their own names. */
   readonly rename: Readonly<Record<string, string>>;
   /** How the definitions of the tools are checked; default: not at all. */
   readonly lint?: LintMode;
@@ -54,7 +54,10 @@ export class ToolRules {
     return this.offers(own) ? (this.names.get(own) ?? own) : undefined;
   }
 
-  /** The own name of the tool with this offered name, by the rules alone; undefined if the rules exclude it. */
+  /**
+   * The own name of the tool with this offered name, according to the rules alone; undefined if the rules exclude the
+   * tool.
+   */
   ownerOf(name: string): string | undefined {
     const own = this.owners.get(name) ?? (this.names.has(name) ? undefined : name);
     return own !== undefined && this.offers(own) ? own : undefined;

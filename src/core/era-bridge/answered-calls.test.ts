@@ -18,7 +18,7 @@ test('returns the outcome only for the same caller, round and answer', () => {
   expect(answered.find('other', 'ada', 2, 'yes')).toBeUndefined();
 });
 
-test('repeats an error of the server, and keeps no cancelled call', () => {
+test('returns an error of the server again, and does not keep a cancelled call', () => {
   const answered = new AnsweredCalls();
   answered.keep('failed', 'ada', 1, 'yes', failed(new UpstreamRpcError(-32000, 'no', { why: 1 })));
   const found = answered.find('failed', 'ada', 1, 'yes');

@@ -2,7 +2,7 @@ import { ProtocolError } from '../../protocol/errors.js';
 import type { Outcome } from '../gateway.js';
 import { readOutcome, writeOutcome } from './outcome-json.js';
 
-/** Limits of time, number and size: enough for a client that lost the reply and repeats its answer. */
+/** Limits of time, number and size. They suffice for a client that lost the reply and repeats its answer. */
 const KEPT_MS = 60_000;
 const MOST = 256;
 const MOST_CHARACTERS = 8 * 1024 * 1024;
@@ -22,7 +22,7 @@ interface Answered {
  * second reply would depend on whether the request arrived before the call had ended.
  */
 export class AnsweredCalls {
-  /** In the order in which the calls ended, oldest first. */
+  /** The outcomes in the order in which the calls ended, oldest first. */
   private readonly kept = new Map<string, Answered>();
   private characters = 0;
 
@@ -48,7 +48,10 @@ export class AnsweredCalls {
     }
   }
 
-  /** The outcome for the same answer; `different` for another answer; undefined if no outcome is kept (any more). */
+  /**
+   * Returns the outcome for the same answer, `different` for another answer, or undefined if no outcome is kept or its
+   * time is over.
+   */
   find(id: string, principal: string, round: number, answers: string): Outcome | 'different' | undefined {
     const known = this.kept.get(id);
     if (!known || known.principal !== principal || known.round !== round) return undefined;

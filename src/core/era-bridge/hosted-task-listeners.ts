@@ -5,14 +5,14 @@ import type { HostedTaskRecord } from './hosted-task-record.js';
 export type HostedTaskListener = (record: HostedTaskRecord) => void;
 
 export interface Following {
-  /** Resolves once changes at other replicas are received. */
+  /** Resolves once this replica receives changes from other replicas. */
   readonly ready: Promise<unknown>;
   stop(): void;
 }
 
 export interface HostedTaskListenersOptions {
   readonly load: (taskId: string) => Promise<HostedTaskRecord | undefined>;
-  /** Wait between two reads of a record while the store is unavailable. */
+  /** The pause between two attempts to read a record while the store is unavailable. */
   readonly retryInterval: number;
   readonly cluster: Cluster;
   /** Called when another replica changed a task. */
@@ -21,13 +21,13 @@ export interface HostedTaskListenersOptions {
 
 interface Followed {
   readonly listeners: Set<HostedTaskListener>;
-  /** Whether a newer record may exist than the one that was read. */
+  /** Whether a newer record may exist than the last one that was read. */
   changed?: boolean;
   reading?: boolean;
   seen?: string | undefined;
 }
 
-/** The listeners of hosted tasks at this replica. They hear of changes at every replica. */
+/** The listeners of hosted tasks at this replica. They are notified of changes at every replica. */
 export class HostedTaskListeners {
   private readonly tasks = new Map<string, Followed>();
 
@@ -63,7 +63,10 @@ export class HostedTaskListeners {
     return { ready: Promise.all(followed), stop };
   }
 
-  /** Calls the listeners, and sends the id of the task to other replicas, which read the record if they have listeners. */
+  /**
+   * Calls the listeners at this replica, and sends the id of the task to the other replicas. A replica with listeners
+   * for the task then reads the record.
+   */
   publish(record: HostedTaskRecord): void {
     this.deliver(record);
     this.options.cluster.tell(CHANGED, record.taskId, taskKey(record.taskId)).catch(() => {});
@@ -87,7 +90,7 @@ export class HostedTaskListeners {
         if (record && stateOf(record) !== task.seen) this.deliver(record);
         task.seen = record && stateOf(record);
       } catch {
-        // The store is unavailable: read again, because a listener waits for the record.
+        // The store is unavailable. The read is repeated, because a listener waits for the record.
         task.changed = true;
         failures++;
         await sleep(this.options.retryInterval, { ref: false });
@@ -100,10 +103,10 @@ export class HostedTaskListeners {
 /** The key under which replicas follow the changes of a task. */
 export const taskKey = (taskId: string): string => `task:${taskId}`;
 
-/** A message with the id of a changed task, under the key of that task. */
+/** The subject of a message with the id of a changed task. The message is sent under the key of that task. */
 const CHANGED = 'task:changed';
 const READ_FAILURES = 20;
 
-/** Differs between states that listeners must get. */
+/** A text that differs between two states if listeners must be notified of the change. */
 const stateOf = ({ status, lastUpdatedAt, inputRequests = {} }: HostedTaskRecord): string =>
   JSON.stringify([status, lastUpdatedAt, Object.keys(inputRequests)]);

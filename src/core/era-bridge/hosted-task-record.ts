@@ -17,8 +17,8 @@ export interface HostedTaskRecords {
   /** Returns false if another replica has ended the task. */
   update(record: HostedTaskRecord): Promise<boolean>;
   /**
-   * Stores the end of a task that no replica runs any more. Resolves with the stored end. If a different end was stored
-   * before, resolves with that.
+   * Stores the end of a task that no replica runs any more. Resolves with the stored record, which has an earlier end
+   * if one was stored before.
    */
   end(record: HostedTaskRecord): Promise<HostedTaskRecord>;
   load(taskId: string): Promise<HostedTaskRecord | undefined>;

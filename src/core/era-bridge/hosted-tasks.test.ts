@@ -33,8 +33,8 @@ function hosted(limits: Partial<TaskLimits> = {}, cluster?: Cluster, kept = new 
   return { tasks, run, kept, leave: () => (away = true), comeBack: () => (away = false) };
 }
 
-describe('running tasks are bounded', () => {
-  test('for each caller; the refusal says what to do, and the end of a task frees its slot', async () => {
+describe('the number of running tasks is limited', () => {
+  test('for each caller; the error says what to do, and the end of a task frees its slot', async () => {
     const { tasks, run } = hosted({ perCaller: 2 });
     const [first] = await Promise.all([run('alice'), run('alice')]);
     await expect(run('alice')).rejects.toMatchObject({
@@ -67,7 +67,7 @@ describe('running tasks are bounded', () => {
 });
 
 describe('ended tasks that are still stored', () => {
-  test('are bounded for each caller, until their time is over', async () => {
+  test('are limited in number for each caller, until their lifetime is over', async () => {
     const { tasks, run } = hosted({ perCaller: 2 });
     const start = (principal: string, ttl: number) =>
       tasks.start(principal, 's', { ttl, bytes: 1, notify: () => {} }, () => Promise.resolve(result(1)));
@@ -95,8 +95,8 @@ describe('ended tasks that are still stored', () => {
   });
 });
 
-describe('the memory of running tasks is bounded in bytes', () => {
-  test('results that wait for the database: a task whose result exceeds the limit fails with that reason', async () => {
+describe('the memory of running tasks is limited', () => {
+  test('by results that wait for the database: a task whose result exceeds the limit fails with a reason', async () => {
     const { tasks, run, kept, leave, comeBack } = hosted();
     leave();
     const views = await Promise.all(Array.from({ length: 5 }, () => run('alice', Promise.resolve(result(300)))));
@@ -112,7 +112,7 @@ describe('the memory of running tasks is bounded in bytes', () => {
     await expect.poll(() => kept.get(taskId)!.status).toBe('completed');
   });
 
-  test('the requests of running tasks, for each caller and for all together', async () => {
+  test('by the requests of running tasks, for each caller and for all callers together', async () => {
     const { tasks, run } = hosted();
     let end = (_: Outcome): void => {};
     const ending = new Promise<Outcome>((resolve) => {
@@ -131,7 +131,7 @@ describe('the memory of running tasks is bounded in bytes', () => {
     await run('alice', never, 600);
   });
 
-  test('answers without a question take no memory', async () => {
+  test('answers to unknown questions take no memory', async () => {
     const { tasks, run } = hosted();
     const answered: object[] = [];
     const parked: ParkedCall = {
@@ -158,7 +158,7 @@ describe('the memory of running tasks is bounded in bytes', () => {
 });
 
 describe('changes of tasks at other replicas', () => {
-  test('a message about a change has the id of its task, under the key of that task; followers read the record', async () => {
+  test('the message about a change contains only the task id; followers of the task read the record', async () => {
     const told: [JsonValue, string | undefined][] = [];
     const keys = new Set<string>();
     const listeners: ((payload: JsonValue) => void)[] = [];

@@ -16,7 +16,7 @@ import type { HostedTaskRecord, HostedTaskRecords } from './hosted-task-record.j
 import { type TaskSlotLimits, TaskSlots } from './task-slots.js';
 
 export interface TaskSettings {
-  /** The default time that a task is kept, and the longest that a client may ask for. */
+  /** The default lifetime of a task, and the longest lifetime that a client may ask for. */
   readonly ttl: number;
   readonly pollInterval: number;
   readonly limits: TaskLimits;
@@ -29,11 +29,11 @@ export interface TaskLimits extends TaskSlotLimits {
 }
 
 export interface TaskOptions {
-  /** The lifetime that the caller asks for. */
+  /** The requested lifetime. */
   readonly ttl?: number | undefined;
   /** The size of the request, which stays in memory while its task runs. */
   readonly bytes: number;
-  /** Gets the progress of the call. */
+  /** Takes the progress notifications of the call. */
   readonly notify: Call['notify'];
   readonly trace?: TraceContext | undefined;
 }
@@ -48,10 +48,10 @@ interface Running {
   readonly answers: InputResponses;
   parked: ParkedCall | undefined;
   readonly waiting: Set<() => void>;
-  /** Settles with the last write: the changes of a task are written one after another. */
+  /** Settles when the last write has ended. The next write waits for it, so that the changes are written in order. */
   saved: Promise<void>;
   expiry: NodeJS.Timeout | undefined;
-  /** When its record is removed, by `performance.now()`. */
+  /** The time at which the record is removed, by `performance.now()`. */
   readonly until: number;
   /** Releases the slot among the running tasks. */
   readonly leave: Release;
@@ -62,8 +62,9 @@ interface Running {
 type Start = (call: Pick<Call, 'notify' | 'cancellation'>) => Promise<Outcome>;
 
 /**
- * Tasks that the gateway hosts: a call that continues while its client polls. Used if only one side supports tasks, or
- * if the two sides support different kinds. The record is stored before the client gets the handle (TSKX-04).
+ * Tasks that the gateway hosts. A hosted task is a call that continues while its client polls for the result. Used if
+ * only the client or only the server supports tasks, or if they support different kinds of tasks. The record is stored
+ * before the client gets the handle (TSKX-04).
  */
 export class HostedTasks {
   private readonly running = new Map<string, Running>();
@@ -112,8 +113,8 @@ export class HostedTasks {
   }
 
   /**
-   * Turns a call that waits for answers into a task: its client answers through the task. The parked call counts the
-   * bytes of its request.
+   * Turns a call that waits for answers into a task. The client answers through the task. The parked call already
+   * counts the bytes of the request.
    */
   async adopt(
     principal: string,
@@ -169,7 +170,7 @@ export class HostedTasks {
     running.expiry = setTimeout(() => void this.expire(running), Math.max(0, record.ttlMs ?? this.settings.ttl));
     running.expiry.unref();
     this.running.set(record.taskId, running);
-    // A replica that considers this one dead ends the task and sends the change.
+    // A replica that considers this replica dead ends the task and sends the change to the followers of this key.
     void this.cluster.follow(taskKey(record.taskId));
     return running;
   }
@@ -197,7 +198,7 @@ export class HostedTasks {
     clearTimeout(running.expiry);
   }
 
-  /** Never rejects: a task whose end could not be stored is found unfinished at the next read. */
+  /** Never rejects. If the end of the task cannot be stored, the next read finds the task unfinished. */
   private async run(running: Running, first: Promise<Outcome>, notify: Call['notify']): Promise<void> {
     let outcome: Outcome;
     try {
@@ -220,8 +221,8 @@ export class HostedTasks {
   }
 
   /**
-   * Passes the questions of one round to the client. Resolves once all are answered, or with undefined when the task
-   * ends.
+   * Passes the questions of one round to the client. Resolves with the answers once all questions are answered, or with
+   * undefined if the task ends first.
    */
   private async ask(
     running: Running,
@@ -262,7 +263,7 @@ export class HostedTasks {
     } catch {
       // The end could not be stored within the lifetime of the task.
     } finally {
-      // Only after the end is stored: until then no other place knows the end.
+      // The task is removed only after its end is stored, because until then the end exists only in this object.
       this.forget(running);
     }
   }
@@ -302,9 +303,7 @@ export class HostedTasks {
     this.listeners.publish(running.record);
   }
 
-  /**
-   * Retries the write of an end while the store is unavailable, because the call is not repeated to find its end again.
-   */
+  /** While the store is unavailable, retries to store the end of a task, because the call cannot be repeated. */
   private async save(record: HostedTaskRecord): Promise<boolean> {
     const until = performance.now() + (record.ttlMs ?? this.settings.ttl);
     for (;;) {
@@ -317,7 +316,7 @@ export class HostedTasks {
     }
   }
 
-  /** Another replica considered this one dead and ended the task. The stored end counts. */
+  /** Called when another replica considered this replica dead and ended the task. The stored end counts. */
   private async endedElsewhere(running: Running): Promise<void> {
     const { taskId } = running.record;
     running.record = (await this.records.load(taskId)) ?? { ...running.record, ...ABANDONED };
@@ -327,7 +326,7 @@ export class HostedTasks {
     for (const check of [...running.waiting]) check();
   }
 
-  /** The lifetime of the task is over: the task is abandoned and fails. */
+  /** Called when the lifetime of the task is over. The task is abandoned and fails. */
   private async expire(running: Running): Promise<void> {
     if (isTerminal(running.record.status)) return;
     const message = 'The task did not end within its lifetime';
@@ -347,7 +346,10 @@ export class HostedTasks {
     return this.failIfOwnerGone(record);
   }
 
-  /** The record, or a failed one if the replica that ran the task is gone. The call is not repeated. */
+  /**
+   * Returns the record. If the replica that ran the task is gone, stores and returns a failed record. The call is not
+   * repeated.
+   */
   private async failIfOwnerGone(record: HostedTaskRecord): Promise<HostedTaskRecord> {
     if (isTerminal(record.status) || this.running.has(record.taskId) || (await this.runsElsewhere(record)))
       return record;
@@ -390,7 +392,7 @@ export class HostedTasks {
     }
   }
 
-  /** Takes answers. Unknown keys and keys that are answered already are ignored (TSKX-07). */
+  /** Takes answers. Ignores unknown keys and keys that were answered already (TSKX-07). */
   async update(principal: string, taskId: string, responses: InputResponses): Promise<void> {
     const record = await this.find(principal, taskId);
     const running = this.running.get(taskId);
@@ -430,7 +432,7 @@ export class HostedTasks {
     return running.record;
   }
 
-  /** If the owner dies meanwhile, the next read finds the task failed. */
+  /** Sends a request to the owner. If the owner dies during the request, the next read finds the task failed. */
   private async atOwner(record: HostedTaskRecord, subject: string, payload: JsonObject): Promise<void> {
     try {
       await this.cluster.ask(record.owner, subject, payload);
@@ -458,7 +460,7 @@ const sizeOf = (value: object): number => Buffer.byteLength(JSON.stringify(value
 const GONE = 'The gateway process that ran the task is gone';
 const ABANDONED = failedTask('upstream_error', GONE);
 
-/** The end of a task without an outcome of its call, which may have run. */
+/** The end of a task whose call returned no outcome. The call may have run. */
 function failedTask(reason: Reason, message: string): Pick<HostedTaskRecord, 'status' | 'statusMessage' | 'error'> {
   const error = errorObject(new ProtocolError(reason, message, { outcome: 'unknown' }), NEWEST);
   return { status: 'failed', statusMessage: message, error: error as unknown as JsonObject };
@@ -466,7 +468,7 @@ function failedTask(reason: Reason, message: string): Pick<HostedTaskRecord, 'st
 
 const UPDATE = 'task:update';
 const CANCEL = 'task:cancel';
-/** A result inside a task, without the metadata of the hop that it came over. */
+/** The result for the record of the task, without the metadata of the hop to the server. */
 function withoutHopMetadata(result: RawObject): JsonObject {
   const value = { ...result.value() };
   const meta = value['_meta'];

@@ -4,7 +4,10 @@ import { type JsonObject, type JsonValue, RawObject } from '../../protocol/jsonr
 import type { InputRequests } from '../../protocol/mcp/model.js';
 import { failed, type Outcome } from '../gateway.js';
 
-/** A parked call cannot be encoded: it stays with its owner, and `parked` is its name there. */
+/**
+ * Encodes an outcome. A parked call cannot be encoded: it stays with its owner, and `parked` is the id of the call
+ * there.
+ */
 export function writeOutcome(outcome: Outcome, parked?: string): JsonObject {
   switch (outcome.kind) {
     case 'complete':

@@ -92,7 +92,7 @@ describe('the same answer twice', () => {
     );
   });
 
-  test('joins the call when this process takes it over from one that is gone', async () => {
+  test('joins the call when this process takes the call over from a process that is gone', async () => {
     let record: JsonValue | undefined = { call: 1 };
     const records: ParkedRecords = {
       keep: async () => {},
@@ -112,8 +112,8 @@ describe('the same answer twice', () => {
   });
 });
 
-describe('the requests of parked calls are bounded in bytes', () => {
-  test('for each caller and for all together; an answered call frees its bytes', async () => {
+describe('the bytes of the requests of parked calls are limited', () => {
+  test('for each caller and for all callers together; an answered call frees its bytes', async () => {
     const parking = new Parking(LIMITS);
     const first = parking.park('ada', 'server', new Waiting(), 600);
     const refused = new Waiting();
@@ -133,7 +133,7 @@ describe('the requests of parked calls are bounded in bytes', () => {
     expect(() => parking.park('ada', 'server', new Waiting(), 1)).toThrow('hold too much data');
   });
 
-  test('a call that asks again does not keep the request with the answer before', async () => {
+  test('a call that asks again does not keep the request that carried the earlier answer', async () => {
     const parking = new Parking(LIMITS);
     const sinks: Pick<Call, 'notify'>[] = [];
     const asking: ParkedCall = {

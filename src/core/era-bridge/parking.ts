@@ -12,7 +12,7 @@ import { readOutcome, writeOutcome } from './outcome-json.js';
 import type { RequestBytes } from './request-bytes.js';
 
 export interface ParkingLimits {
-  /** How long a call waits for an answer. */
+  /** How long a call waits for an answer, in milliseconds. */
   readonly ttl: number;
   readonly inAll: number;
   readonly perCaller: number;
@@ -33,25 +33,27 @@ export interface Portable {
   adopt(server: string, call: JsonValue, principal: string): ParkedCall | undefined;
 }
 
-interface Space {
+interface Entry {
   readonly principal: string;
   readonly server: string;
   readonly parked: ParkedCall;
-  /** The size of the request. A call of another process has only the stored record, which is small. */
+  /** The size of the request. 0 for a call taken over from another process, because its stored record is small. */
   readonly bytes: number;
   round: number;
   /** Whether the caller may answer at another process. */
   moves: boolean;
-  /** Whether the call is stored: the process that continues the call removes the record first. */
+  /** Whether the call is stored. The process that continues a stored call removes the record first. */
   kept: boolean;
   timer: NodeJS.Timeout;
-  /** The answer that is being processed: the same answer again joins it. */
+  /** The answer that is being processed. A request with the same answer joins it and gets the same outcome. */
   resuming:
     | { readonly round: number; readonly answers: string; readonly outcome: Promise<Outcome>; readonly joined: Joined }
     | undefined;
 }
 
-/** Several requests that wait for one resumed call. The call is cancelled when the last of them is. */
+/**
+ * Several requests that wait for one resumed call. The call is cancelled when the last of these requests is cancelled.
+ */
 class Joined {
   readonly cancellation = new Cancellation();
   private waiting = 0;
@@ -67,7 +69,8 @@ class Joined {
   }
 
   /**
-   * Forgets a request that has its outcome. Otherwise a call with several rounds would hold the requests of all rounds.
+   * Forgets a request that has received its outcome. Otherwise a call with several rounds would keep the requests of
+   * all rounds in memory.
    */
   leave(call: Pick<Call, 'notify' | 'cancellation'>): void {
     this.sinks.delete(call);
@@ -79,13 +82,14 @@ class Joined {
 }
 
 /**
- * Calls that wait for answers of their callers. Each round resumes a call at most once, and a call is never repeated.
+ * Holds calls that wait for answers from their callers. Each round resumes a call at most once, and a call is never
+ * repeated.
  */
 export class Parking {
-  private readonly spaces = new Map<string, Space>();
+  private readonly entries = new Map<string, Entry>();
   private readonly answered = new AnsweredCalls();
-  /** Calls that are being taken over: one request gets the record, and the others wait for the call. */
-  private readonly adopting = new Map<string, Promise<Space | undefined>>();
+  /** Calls that are being taken over. One request gets the record, and other requests for the same call wait for it. */
+  private readonly adopting = new Map<string, Promise<Entry | undefined>>();
 
   constructor(
     private readonly limits: ParkingLimits,
@@ -112,7 +116,7 @@ export class Parking {
   }
 
   get size(): number {
-    return this.spaces.size;
+    return this.entries.size;
   }
 
   /** Parks a call with a request of this size. If a limit is reached, abandons the call and throws `overloaded`. */
@@ -124,34 +128,35 @@ export class Parking {
     }
     const id = randomUUID();
     this.admit(id, 1, { principal, server, parked, bytes });
-    // A parked call may end because its server gave up or is gone. The next answer gets that outcome.
+    // A parked call may end because its server gave up or is gone. The request with the next answer then gets that
+    // outcome.
     return { id, round: 1, owner: this.cluster.self };
   }
 
-  private admit(id: string, round: number, call: Pick<Space, 'principal' | 'server' | 'parked' | 'bytes'>): Space {
+  private admit(id: string, round: number, call: Pick<Entry, 'principal' | 'server' | 'parked' | 'bytes'>): Entry {
     const timer = this.expiry(id);
-    const space: Space = { ...call, round, moves: false, kept: false, timer, resuming: undefined };
-    this.spaces.set(id, space);
-    return space;
+    const entry: Entry = { ...call, round, moves: false, kept: false, timer, resuming: undefined };
+    this.entries.set(id, entry);
+    return entry;
   }
 
-  /** Stores a call that another process can continue. If that fails, the call waits in this process only. */
+  /** Stores a call that another process can continue. If the call cannot be stored, it waits in this process only. */
   async keep({ id, round }: Ticket): Promise<void> {
-    const space = this.spaces.get(id);
-    const call = this.portable && space?.parked.portable?.();
-    if (!this.portable || !space || call === undefined) return;
-    const { principal, server } = space;
-    space.moves = true;
+    const entry = this.entries.get(id);
+    const call = this.portable && entry?.parked.portable?.();
+    if (!this.portable || !entry || call === undefined) return;
+    const { principal, server } = entry;
+    entry.moves = true;
     try {
       await this.portable.records.keep(recordOf(id, round), principal, server, call, this.limits.ttl);
-      space.kept = true;
+      entry.kept = true;
     } catch (error) {
       if (!(error instanceof ProtocolError)) throw error;
     }
   }
 
   /** Takes over a call whose process is gone. */
-  private adopt(ticket: Ticket, principal: string): Promise<Space | undefined> {
+  private adopt(ticket: Ticket, principal: string): Promise<Entry | undefined> {
     const key = `${recordOf(ticket.id, ticket.round)}|${principal}`;
     const known = this.adopting.get(key);
     if (known) return known;
@@ -160,19 +165,19 @@ export class Parking {
     return adopted;
   }
 
-  private async takeOver({ id, round }: Ticket, principal: string): Promise<Space | undefined> {
+  private async takeOver({ id, round }: Ticket, principal: string): Promise<Entry | undefined> {
     const record = await this.portable?.records.take(recordOf(id, round), principal);
     const parked = record && this.portable?.adopt(record.server, record.call, principal);
     if (!parked) return undefined;
-    const space = this.admit(id, round, { principal, server: record.server, parked, bytes: 0 });
-    space.moves = true;
-    return space;
+    const entry = this.admit(id, round, { principal, server: record.server, parked, bytes: 0 });
+    entry.moves = true;
+    return entry;
   }
 
-  /** Counts a call whose caller answers through a task against the same limits, until the call is over. */
+  /** Counts a call against the same limits until the call is over. The caller of such a call answers through a task. */
   count(principal: string, server: string, parked: ParkedCall, bytes: number): void {
     const { id } = this.park(principal, server, parked, bytes);
-    clearTimeout(this.spaces.get(id)?.timer);
+    clearTimeout(this.entries.get(id)?.timer);
     void parked.over.then(() => this.drop(id));
   }
 
@@ -182,20 +187,20 @@ export class Parking {
     let ofServer = 0;
     let held = bytes;
     let heldForCaller = bytes;
-    for (const space of this.spaces.values()) {
-      held += space.bytes;
-      if (space.server === server) ofServer++;
-      if (space.principal !== principal) continue;
+    for (const entry of this.entries.values()) {
+      held += entry.bytes;
+      if (entry.server === server) ofServer++;
+      if (entry.principal !== principal) continue;
       ofCaller++;
-      heldForCaller += space.bytes;
+      heldForCaller += entry.bytes;
     }
-    if (this.spaces.size >= inAll) return 'Too many calls wait for answers; try again later';
+    if (this.entries.size >= inAll) return 'Too many calls wait for answers; try again later';
     if (ofCaller >= perCaller) return 'Too many of your calls wait for answers; answer or cancel some first';
     if (ofServer >= perServer) return `Too many calls to server "${server}" wait for answers; try again later`;
     // A single call may have a request of any size that the gateway accepts.
     if (ofCaller > 0 && heldForCaller > most.perCaller)
       return 'Your calls that wait for answers hold too much data; answer or cancel some first';
-    return this.spaces.size > 0 && held > most.inAll
+    return this.entries.size > 0 && held > most.inAll
       ? 'The calls that wait for answers hold too much data; try again later'
       : undefined;
   }
@@ -209,13 +214,13 @@ export class Parking {
     return timer;
   }
 
-  private drop(id: string): Space | undefined {
-    const space = this.spaces.get(id);
-    if (!space) return undefined;
-    this.spaces.delete(id);
-    clearTimeout(space.timer);
-    if (space.kept) this.portable?.records.take(recordOf(id, space.round), space.principal).catch(() => {});
-    return space;
+  private drop(id: string): Entry | undefined {
+    const entry = this.entries.get(id);
+    if (!entry) return undefined;
+    this.entries.delete(id);
+    clearTimeout(entry.timer);
+    if (entry.kept) this.portable?.records.take(recordOf(id, entry.round), entry.principal).catch(() => {});
+    return entry;
   }
 
   /** Resolves with the next outcome of the call, and the ticket of the next round if the call has further questions. */
@@ -230,43 +235,44 @@ export class Parking {
     const known = this.answered.find(ticket.id, principal, ticket.round, text);
     if (known === 'different') throw answeredDifferently();
     if (known) return { outcome: known, next: undefined };
-    const space = this.spaces.get(ticket.id) ?? (await this.adopt(ticket, principal));
-    if (space?.principal !== principal) throw gone();
-    const { resuming } = space;
+    const entry = this.entries.get(ticket.id) ?? (await this.adopt(ticket, principal));
+    if (entry?.principal !== principal) throw gone();
+    const { resuming } = entry;
     if (resuming?.round === ticket.round) {
       if (resuming.answers !== text) throw answeredDifferently();
       resuming.joined.add(call);
-      return await this.settled(ticket.id, space, await resuming.outcome.finally(() => resuming.joined.leave(call)));
+      return await this.settled(ticket.id, entry, await resuming.outcome.finally(() => resuming.joined.leave(call)));
     }
-    if (space.round !== ticket.round) throw gone();
-    clearTimeout(space.timer);
+    if (entry.round !== ticket.round) throw gone();
+    clearTimeout(entry.timer);
     const joined = new Joined();
     joined.add(call);
-    const outcome = this.goOn(ticket, space, joined, answers);
-    space.resuming = { round: ticket.round, answers: text, outcome, joined };
-    space.round++;
-    return this.settled(ticket.id, space, await outcome.finally(() => joined.leave(call)));
+    const outcome = this.goOn(ticket, entry, joined, answers);
+    entry.resuming = { round: ticket.round, answers: text, outcome, joined };
+    entry.round++;
+    return this.settled(ticket.id, entry, await outcome.finally(() => joined.leave(call)));
   }
 
-  private async goOn(ticket: Ticket, space: Space, joined: Joined, answers: InputResponses): Promise<Outcome> {
-    if (space.kept) await this.claim(ticket, space);
-    return space.parked.resume({ notify: joined.notify, cancellation: joined.cancellation }, answers);
+  private async goOn(ticket: Ticket, entry: Entry, joined: Joined, answers: InputResponses): Promise<Outcome> {
+    if (entry.kept) await this.claim(ticket, entry);
+    return entry.parked.resume({ notify: joined.notify, cancellation: joined.cancellation }, answers);
   }
 
   /**
-   * Another replica may have considered this one dead and continued the call. In that case the call is dropped here.
+   * Removes the stored record before the call continues. If another replica considered this replica dead and took the
+   * record, the call is dropped at this replica.
    */
-  private async claim({ id, round }: Ticket, space: Space): Promise<void> {
+  private async claim({ id, round }: Ticket, entry: Entry): Promise<void> {
     let taken: unknown;
     try {
-      taken = await this.portable?.records.take(recordOf(id, round), space.principal);
+      taken = await this.portable?.records.take(recordOf(id, round), entry.principal);
     } catch (error) {
-      space.resuming = undefined;
-      space.round = round;
-      space.timer = this.expiry(id);
+      entry.resuming = undefined;
+      entry.round = round;
+      entry.timer = this.expiry(id);
       throw error;
     }
-    space.kept = false;
+    entry.kept = false;
     if (taken) return;
     this.drop(id);
     throw gone();
@@ -292,7 +298,7 @@ export class Parking {
       if (await this.adopt(ticket, principal))
         return this.resume({ ...ticket, owner: this.cluster.self }, principal, call, answers);
       // BR-16: the call may have run, so it is not repeated.
-      throw new ProtocolError('upstream_error', 'The call is lost because the replica that held it is gone', {
+      throw new ProtocolError('upstream_error', 'The call is lost because the replica that held the call is gone', {
         outcome: 'unknown',
       });
     }
@@ -300,35 +306,35 @@ export class Parking {
 
   private async settled(
     id: string,
-    space: Space,
+    entry: Entry,
     outcome: Outcome,
   ): Promise<{ readonly outcome: Outcome; readonly next: Ticket | undefined }> {
     if (outcome.kind !== 'input_required') {
       this.drop(id);
-      const { resuming, principal } = space;
+      const { resuming, principal } = entry;
       if (resuming) this.answered.keep(id, principal, resuming.round, resuming.answers, outcome);
       return { outcome, next: undefined };
     }
-    if (this.spaces.get(id) === space) {
-      clearTimeout(space.timer);
-      space.timer = this.expiry(id);
+    if (this.entries.get(id) === entry) {
+      clearTimeout(entry.timer);
+      entry.timer = this.expiry(id);
     }
-    const next: Ticket = { id, round: space.round, owner: this.cluster.self };
-    if (space.moves) await this.keep(next);
+    const next: Ticket = { id, round: entry.round, owner: this.cluster.self };
+    if (entry.moves) await this.keep(next);
     return { outcome, next };
   }
 
   /** Abandons a call whose caller will not answer. A call that waits in another process expires there. */
   abandon(ticket: Ticket, reason: string | undefined): void {
-    if (this.spaces.get(ticket.id)?.round !== ticket.round) return;
+    if (this.entries.get(ticket.id)?.round !== ticket.round) return;
     this.drop(ticket.id)?.parked.abandon(reason ?? 'The call was cancelled');
   }
 
   /** Abandons every parked call at the end of the process. Stored calls remain for another process. */
   close(): void {
-    for (const [id, space] of [...this.spaces]) {
-      clearTimeout(space.timer);
-      if (space.kept) this.spaces.delete(id);
+    for (const [id, entry] of [...this.entries]) {
+      clearTimeout(entry.timer);
+      if (entry.kept) this.entries.delete(id);
       else this.drop(id)?.parked.abandon('The gateway is stopping');
     }
   }

@@ -9,13 +9,15 @@ export interface BridgeSwitches {
 }
 
 /**
- * Extensions that consist of data which the gateway passes unchanged. Declaring them needs no support in the gateway.
+ * Extensions that consist only of data, which the gateway passes unchanged. The gateway can declare them without
+ * further support.
  */
 const TRANSPARENT: readonly string[] = ['io.modelcontextprotocol/ui', 'io.modelcontextprotocol/skills'];
 
 /**
- * The capabilities to declare to a server for a caller: those that the caller has and the gateway can relay (GW-06).
- * `alone` means that the view shows one server only: all messages go there, so any extension can pass.
+ * The capabilities to declare to a server for a caller: the capabilities that the caller has and the gateway can relay
+ * (GW-06). `alone` means that the view shows one server only. All messages then go to that server, so any extension can
+ * pass.
  */
 export function relayable(declared: ClientCapabilities, switches: BridgeSwitches, alone: boolean): ClientCapabilities {
   const out: ClientCapabilities = {};
@@ -31,7 +33,10 @@ export function relayable(declared: ClientCapabilities, switches: BridgeSwitches
   return out;
 }
 
-/** The extensions that can pass: those that consist of data, and any other if all its messages go to one server. */
+/**
+ * The extensions that can pass: extensions that consist only of data, or all extensions if all messages go to one
+ * server.
+ */
 export function passingExtensions(declared: JsonObject | undefined, alone: boolean): JsonObject {
   if (!isObject(declared)) return {};
   return Object.fromEntries(

@@ -28,6 +28,6 @@ test.each([
   ['{"n":9007199254740993}', '{"n":9007199254740992}'],
   ['[1,2]', '[2,1]'],
   ['["a",":b"]', '["a:","b"]'],
-])('MRTR-05: a state for %s is refused with %s', (first, then) => {
+])('MRTR-05: a state that was issued for %s is refused in %s', (first, then) => {
   expect(() => reopened(first, then)).toThrow('another request');
 });

@@ -6,8 +6,8 @@ import { type Seal, SealBroken } from '../seal.js';
 import type { CallState } from './call-state.js';
 
 /**
- * Request states in the form that clients hold: sealed for the caller and for the one request that they belong to
- * (MRTR-05). Only inbound adapters seal and open them; inside the gateway states are plain values.
+ * Seals request states for clients. A sealed state is valid only for its caller and its request (MRTR-05). Only inbound
+ * adapters seal and open states; inside the gateway states are plain values.
  */
 export class RequestStates {
   constructor(

@@ -1,4 +1,7 @@
-/** The questions that a server asks during a forwarded call: parked calls that wait for answers, and checks of both. */
+/**
+ * The questions that a server asks during a forwarded call: the parked calls that wait for answers, and the checks of
+ * questions and answers.
+ */
 
 import { ProtocolError } from '../../protocol/errors.js';
 import type { RawObject } from '../../protocol/jsonrpc/raw.js';
@@ -16,7 +19,7 @@ export type SendAgain = (
   from: Pick<Call, 'notify' | 'cancellation'>,
 ) => Promise<Outcome>;
 
-/** The same parked call; the result of the task that it became passes `finished`. */
+/** The same parked call, but its final outcome goes through `finished` of the call. */
 export function finishing(parked: ParkedCall, call: Pick<Call, 'finished'>): ParkedCall {
   const { finished } = call;
   if (!finished) return parked;
@@ -33,8 +36,8 @@ export function finishing(parked: ParkedCall, call: Pick<Call, 'finished'>): Par
 }
 
 /**
- * A parked call for a modern server's question inside a task: the answer repeats the call with the server's
- * `requestState`.
+ * A parked call for a question that a modern server asks inside a task. The answer sends the call again with the
+ * server's `requestState`.
  */
 export function parkedUntilAnswered(
   state: string | undefined,
@@ -59,7 +62,8 @@ export function parkedUntilAnswered(
 }
 
 /**
- * A parked call for URLs that the user visits before a call inside a task: once the user agrees, the call starts again.
+ * A parked call for URLs that the user must visit before a call inside a task. Once the user agrees, the call starts
+ * again.
  */
 export function parkedUntilVisited(
   after: readonly string[],

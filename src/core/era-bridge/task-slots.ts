@@ -3,7 +3,7 @@ import { Quota, type Release } from '../count-and-byte-limit.js';
 import { EndedTasks } from './ended-tasks.js';
 import type { RequestBytes } from './request-bytes.js';
 
-/** Stored ended tasks of a caller, for each task that it may run at the same time. */
+/** The most stored ended tasks of a caller, per task that the caller may run at the same time. */
 const ENDED_PER_RUNNING = 10;
 
 export interface TaskSlotLimits {
@@ -13,7 +13,7 @@ export interface TaskSlotLimits {
   readonly requests: RequestBytes;
 }
 
-/** Limits the running tasks of this replica and the bytes of their requests, and the ended ones that are still stored. */
+/** Limits the running tasks of this replica, the bytes of their requests, and the ended tasks that are still stored. */
 export class TaskSlots {
   private readonly all: Quota;
   private readonly callers = new Map<string, Quota>();
@@ -25,8 +25,8 @@ export class TaskSlots {
   }
 
   /**
-   * Takes a slot for one more task of this caller, and room for its request. `outcome` says whether its call has run,
-   * for the error.
+   * Takes a slot for a further task of this caller, and counts the bytes of its request. `outcome` tells, for the
+   * error, whether the call of the task has run.
    */
   take(principal: string, bytes: number, outcome: CallOutcome): Release {
     const { perCaller, requests } = this.limits;
@@ -55,7 +55,7 @@ export class TaskSlots {
       : 'The requests of running tasks hold too much data';
   }
 
-  /** Counts an ended task that is stored until then, by `performance.now()`. */
+  /** Counts an ended task whose record is stored until the given time, by `performance.now()`. */
   keep(principal: string, until: number): void {
     this.ended.add(principal, until);
   }

@@ -40,7 +40,7 @@ function held() {
   return { evaluator, open };
 }
 
-test('evaluates after the turn in which the call ended, a few calls at a time', async () => {
+test('evaluates a few calls at a time, and never in the event-loop turn in which the call ended', async () => {
   const { evaluator, open } = held();
   const { queue, offer, counts, scores } = queueOf(evaluator);
   for (let i = 0; i < 6; i++) offer(called());
@@ -54,7 +54,7 @@ test('evaluates after the turn in which the call ended, a few calls at a time', 
   expect(scores).toEqual([0.5, 0.5, 0.5, 0.5, 1, 1]);
 });
 
-test('is bounded in calls, in bytes, per caller, and with all other queues', async () => {
+test('limits waiting calls by number, by bytes, per caller, and over all queues', async () => {
   const { evaluator } = held();
   const { queue, offer, counts } = queueOf(evaluator);
   for (let i = 0; i < 200; i++) offer(called());
@@ -71,7 +71,7 @@ test('is bounded in calls, in bytes, per caller, and with all other queues', asy
   expect([one.queue.size, two.queue.size, two.counts.dropped]).toEqual([2, 1, 1]);
 });
 
-test('a failure concerns one call, and an evaluator that fails again and again pauses', async () => {
+test('a failure affects one call only, and after many failures in a row the evaluator pauses', async () => {
   let broken = true;
   const evaluator: Evaluator = {
     evaluate: async () => {
@@ -93,7 +93,7 @@ test('a failure concerns one call, and an evaluator that fails again and again p
   expect(new Set(reasons)).toEqual(new Set(['TypeError']));
 });
 
-test('drops the waiting calls when it closes, and waits for those under way', async () => {
+test('drops the waiting calls when it closes, and finishes the calls under evaluation', async () => {
   const { evaluator, open } = held();
   const { queue, offer, counts } = queueOf(evaluator);
   for (let i = 0; i < 6; i++) offer(called());

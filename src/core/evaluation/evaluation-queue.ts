@@ -13,13 +13,13 @@ export interface EvaluationQueueOptions {
   readonly within: Quota;
   /** Takes each evaluation, with its duration in milliseconds. Must not throw. */
   done(call: EvaluatedCall, evaluation: Evaluation, ms: number): void;
-  /** Counts each call. */
+  /** Counts each call by its result. */
   counted(result: EvaluationResult): void;
-  /** Takes a failure that is worth a line of the log. */
+  /** Takes the reason of a failure that should be logged. */
   failed(reason: string): void;
 }
 
-/** The calls that wait for one evaluator. */
+/** The most calls that wait for one evaluator. */
 const MOST_WAITING = { count: 500, bytes: 16 * 1024 * 1024 } as const;
 /** The part of the queue that one caller may fill. */
 const MOST_PER_CALLER = MOST_WAITING.count / 4;
@@ -32,7 +32,7 @@ interface Waiting {
   readonly release: Release;
 }
 
-/** The calls for one evaluator, limited in number and bytes: a slow evaluator misses calls and delays none. */
+/** The calls for one evaluator, limited in number and bytes: a slow evaluator misses calls and delays no call. */
 export class EvaluationQueue {
   private readonly waiting: Waiting[] = [];
   private readonly byCaller = new Map<string, number>();
@@ -61,7 +61,7 @@ export class EvaluationQueue {
     return accepted;
   }
 
-  /** Adds a call that was accepted. */
+  /** Adds a call for which `accepts` returned true. */
   add(call: EvaluatedCall): void {
     const release = this.closed ? undefined : this.quota.take(call.json.length);
     if (!release) {
@@ -106,7 +106,7 @@ export class EvaluationQueue {
 
   private async run(call: EvaluatedCall): Promise<void> {
     const { evaluator, counted, done, failed } = this.options;
-    // Not in the turn of the event loop that ends the call.
+    // The evaluation must not delay the event-loop turn that ends the call.
     await new Promise<void>((resolve) => setImmediate(resolve));
     const began = performance.now();
     try {

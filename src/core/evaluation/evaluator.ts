@@ -3,17 +3,19 @@ import type { SpanReference } from '../trace-context.js';
 /** A finished call, as an evaluator gets it. */
 export interface EvaluatedCall {
   readonly requestId: string;
-  /** The key of the caller; one caller cannot fill the queue. */
+  /** The key of the caller. The queue limits the calls of each caller. */
   readonly caller: string;
   readonly protocol: 'mcp' | 'a2a';
   /** The server or agent. */
   readonly upstream: string;
-  /** The tool by the name that its server gives it, or the agent. */
+  /** The tool, with the name that its server gives it, or the agent. */
   readonly target: string;
-  /** `ok` or `error`. */
+  /** The outcome of the call: `ok` or `error`. */
   readonly outcome: string;
   readonly ms: number;
-  /** The whole call as JSON: names, outcome and times, and for evaluators of contents the arguments and the result. */
+  /**
+   * The call as JSON: names, outcome and times. For evaluators that read contents, also the arguments and the result.
+   */
   readonly json: Buffer;
   /** The span of the call, for the span of the evaluation. */
   readonly span?: SpanReference | undefined;
@@ -21,7 +23,7 @@ export interface EvaluatedCall {
 
 /** The opinion of an evaluator about a call. */
 export interface Evaluation {
-  /** From 0 (worthless) to 1 (as good as possible); null if the evaluator has no opinion about this call. */
+  /** The score, from 0 (worthless) to 1 (as good as possible); null if the evaluator has no opinion about this call. */
   readonly score: number | null;
   /** A word that explains the score, such as `missing`. */
   readonly label?: string;

@@ -29,7 +29,7 @@ function scoresOf(records: Records) {
   return { scores, failures, later: (ms: number) => (now += ms) };
 }
 
-test('stores sums by target and hour, with the request of the lowest score', async () => {
+test('stores sums per target and hour, with the request id of the lowest score', async () => {
   const records = new Records();
   const { scores, later } = scoresOf(records);
   for (const value of [1, 0.25, 0.75]) scores.add(score(value));
@@ -48,7 +48,7 @@ test('stores sums by target and hour, with the request of the lowest score', asy
   ]);
 });
 
-test('routing reads the quality of a target at once, and that of other replicas from the store', async () => {
+test('routing reads scores of this replica at once, and scores of other replicas from the store', async () => {
   const records = new Records();
   const [here, there] = [scoresOf(records), scoresOf(records)];
   expect(here.scores.qualityOf('units', 'convert')).toBeUndefined();
@@ -79,7 +79,7 @@ test('tells listeners of each score', () => {
   expect(heard).toEqual([0.5]);
 });
 
-test('keeps a bounded number of sums while they wait, and loses them if the store is away', async () => {
+test('keeps a bounded number of waiting sums, and loses them if the store fails', async () => {
   const records = new Records();
   records.away = true;
   const { scores, failures } = scoresOf(records);

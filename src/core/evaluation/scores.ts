@@ -1,9 +1,9 @@
 import { BoundedCache } from '../bounded-cache.js';
 
-/** One score of one call. */
+/** A score that one evaluator gave one call. */
 export interface CallScore {
   readonly evaluator: string;
-  /** The server or agent, and its tool; the agent itself for a message to an agent. */
+  /** `upstream` is the server or agent. `target` is the tool; for a message to an agent it is the agent itself. */
   readonly upstream: string;
   readonly target: string;
   readonly score: number;
@@ -20,13 +20,13 @@ export interface ScoreSum {
   readonly count: number;
   readonly total: number;
   readonly lowest: number;
-  /** The request with the lowest score: the log and the audit trail have its other facts. */
+  /** The id of the request with the lowest score, to find the request in the log and the audit trail. */
   readonly lowestRequest: string;
 }
 
-/** The quality of a target of late, over all evaluators and replicas. */
+/** The recent quality of a target, over all evaluators and replicas. */
 export interface Quality {
-  /** From 0 to 1. */
+  /** The mean score, from 0 to 1. */
   readonly mean: number;
   /** The number of scores. */
   readonly count: number;
@@ -58,13 +58,13 @@ const RECENT = 24 * HOUR;
 /** How often new scores are stored, and how often those of other replicas are read, in milliseconds. */
 const STORE_EVERY = 1_000;
 const READ_EVERY = 30_000;
-/** Sums that wait to be stored; a server can invent any number of tools. */
+/** The most sums that wait to be stored, because a server can invent any number of tools. */
 const MOST_WAITING = 500;
 const MOST_TARGETS = 10_000;
-/** Scores of targets beyond the limit count for this one. */
+/** Scores of targets beyond the limit count for this target. */
 const OTHER = 'other';
 
-/** Collects the scores of this process, stores their sums, and knows the recent ones of all replicas. */
+/** Collects the scores of this process and stores their sums. Also knows the recent scores of all replicas. */
 export class Scores implements ScoreReader {
   private readonly listeners = new Set<(score: CallScore) => void>();
   private waiting = new Map<string, ScoreSum>();
@@ -74,7 +74,7 @@ export class Scores implements ScoreReader {
 
   constructor(private readonly options: ScoresOptions) {}
 
-  /** Reads the scores of all replicas, and goes on reading and storing. */
+  /** Reads the scores of all replicas now, and then reads and stores at intervals. */
   async start(): Promise<void> {
     await this.read();
     this.timers.push(
@@ -109,7 +109,7 @@ export class Scores implements ScoreReader {
     return () => this.listeners.delete(listener);
   }
 
-  /** Stores the sums that wait. A failure loses them: storing them again could count them twice. */
+  /** Stores the waiting sums. If that fails, the sums are lost, because a second attempt could count them twice. */
   store(): Promise<void> {
     this.storing ??= this.storeAll().finally(() => {
       this.storing = undefined;

@@ -9,7 +9,7 @@ export interface ServerFinding extends LintFinding {
   readonly withheld: boolean;
 }
 
-/** Tools that one log line names, and findings that are kept for one server. */
+/** The most tools that one log line names, and the most findings that are kept for one server. */
 const NAMED = 5;
 const MOST_FINDINGS = 10_000;
 
@@ -20,7 +20,7 @@ export class ServerLint {
 
   constructor(readonly mode: LintMode) {}
 
-  /** The findings, with the same order as the list of the server. */
+  /** The findings, in the order of the server's list. */
   get findings(): readonly ServerFinding[] {
     return this.last;
   }
@@ -37,7 +37,10 @@ export class ServerLint {
     return error?.message;
   }
 
-  /** The list was read to its end. Returns a sentence about the tools with errors that are offered, if there are any. */
+  /**
+   * Called when the list was read to its end. Returns a log message about tools with errors that the gateway still
+   * offers; undefined if there are none.
+   */
   done(): string | undefined {
     this.last = this.reading;
     this.reading = [];

@@ -21,7 +21,7 @@ describe('S4-16: the lint of a tool', () => {
     ['add', { ...GOOD, inputSchema: { type: 'object', properties: { 'a b': {} } } }, ['property_name']],
   ])('%s %j: %j', (name, definition, expected) => expect(rulesOf(definition, name)).toEqual(expected));
 
-  test('counts levels, and ends at a schema of any size', () => {
+  test('reports a deep schema, and stops reading a huge one', () => {
     let deep: JsonObject = {};
     for (let level = 0; level < 11; level++) deep = { type: 'object', properties: { a: deep } };
     expect(rulesOf({ ...GOOD, inputSchema: deep })).toEqual(['schema_size']);
@@ -31,7 +31,7 @@ describe('S4-16: the lint of a tool', () => {
 });
 
 describe('S4-17: the lint of a server', () => {
-  test('reports a tool without a description, and in strict mode withholds it with the reason', () => {
+  test('reports a tool without a description; strict mode withholds the tool and names the reason', () => {
     const bad = { inputSchema: { type: 'object' } };
     const warn = new ServerLint('warn');
     expect([warn.check(bad, 'a'), warn.check(GOOD, 'b')]).toEqual([undefined, undefined]);

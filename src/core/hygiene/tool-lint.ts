@@ -1,6 +1,6 @@
 import { isObject, type JsonObject, type JsonValue } from '../../protocol/jsonrpc/raw.js';
 
-/** The rules by which tools are checked, by the names in findings. */
+/** The names of the rules, as findings contain them. */
 export type LintRule =
   | 'name_characters'
   | 'name_length'
@@ -27,13 +27,16 @@ const LONGEST_NAME = 64;
 const LONGEST_DESCRIPTION = 1_024;
 /** The names of properties that Anthropic accepts. */
 const PROPERTY = /^[A-Za-z0-9_.-]{1,64}$/;
-/** Limits of OpenAI's structured outputs. */
+/** The limits of OpenAI's structured outputs. */
 const MOST_LEVELS = 10;
 const MOST_PROPERTIES = 5_000;
-/** A larger schema is not read further. */
+/** The check stops after this many schema nodes. */
 const MOST_VISITED = 20_000;
 
-/** The problems of one tool, as its server lists it, under the name that the gateway offers before any prefix. */
+/**
+ * The problems of one tool. `definition` is the tool as its server lists it; `name` is the name that the gateway
+ * offers, without a prefix.
+ */
 export function lintTool(definition: JsonObject, name: string): LintFinding[] {
   const findings: LintFinding[] = [];
   const add = (rule: LintRule, severity: LintFinding['severity'], message: string): void =>

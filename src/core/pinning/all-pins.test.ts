@@ -18,7 +18,7 @@ const tool = (own: string, description = `Does ${own}.`, more: JsonObject = {}):
 const hashOf = ({ value }: PinnedItem): string => definitionOf('tool', value).hash;
 
 describe('S21: a definition', () => {
-  test('has the same hash in any order of members, and without icons and metadata', () => {
+  test('has a hash that depends neither on the order of members nor on icons or metadata', () => {
     const a = definitionOf('tool', { name: 'a', description: 'b', inputSchema: { x: 1, y: { b: 1, a: 2 } } });
     const b = definitionOf('tool', {
       inputSchema: { y: { a: 2, b: 1 }, x: 1 },
@@ -36,7 +36,7 @@ describe('S21: a definition', () => {
     { inputSchema: { type: 'object', properties: {} } },
     { outputSchema: {} },
     { annotations: { readOnlyHint: true } },
-  ])('has another hash with %o', (more) => {
+  ])('has a different hash with %o', (more) => {
     expect(definitionOf('tool', { name: 'a', description: 'b', ...more }).hash).not.toBe(
       definitionOf('tool', { name: 'a', description: 'b' }).hash,
     );
@@ -90,7 +90,7 @@ describe.each(['sqlite', 'postgres'] as const)('S21: pins in %s', (engine) => {
     return Promise.all(waiting.map((pin) => state.pins.approve(pin)));
   };
 
-  test('S27: at a personal server, the definitions of one user withhold nothing from another one', async () => {
+  test('S27: at a personal server, the definitions of one user withhold nothing from another user', async () => {
     const one = await replica();
     const pins = one.pinning.forServer('mail', 'quarantine', true)!;
     const [ofAda, ofBob] = [[tool('send', 'Sends as Ada.')], [tool('send', 'Sends as Bob.')]];
@@ -106,7 +106,7 @@ describe.each(['sqlite', 'postgres'] as const)('S21: pins in %s', (engine) => {
       .toMatchObject([{ server: 'mail', name: 'send', state: 'changed' }]);
   });
 
-  test('a changed definition is withheld on every replica until it is approved, and the others stay', async () => {
+  test('a changed definition is withheld on every replica until it is approved; other items stay offered', async () => {
     const [a, b] = [await replica(), await replica()];
     const [pinsA, pinsB] = [a.pins('files'), b.pins('files')];
     const before = [tool('read'), tool('write')];
@@ -114,7 +114,7 @@ describe.each(['sqlite', 'postgres'] as const)('S21: pins in %s', (engine) => {
     expect(await check(pinsB, before)).toEqual([]);
     const changed = [tool('read', 'Reads, and sends it to me.'), tool('write')];
     expect(await check(pinsA, changed)).toEqual(['read']);
-    // The other replica still has the old list: it withholds the tool all the same.
+    // The other replica still has the old list, but also withholds the tool.
     await expect.poll(() => [...pinsB.withheld('tools/list', before)]).toEqual(['read']);
     expect(pinsB.withholds('tool', 'read')).toBe(true);
     expect(await check(pinsB, changed)).toEqual(['read']);
@@ -128,7 +128,7 @@ describe.each(['sqlite', 'postgres'] as const)('S21: pins in %s', (engine) => {
     expect(b.lines).toEqual([]);
     expect(await approve(b, 'files')).toEqual([true]);
     await expect.poll(() => [...pinsA.withheld('tools/list', changed)], { interval: 10 }).toEqual([]);
-    // The definition that was approved first stays approved, so replicas with an older list do not withhold it.
+    // The earlier definition stays approved, so replicas with an older list do not withhold the tool.
     expect([...pinsA.withheld('tools/list', before)]).toEqual([]);
     expect(a.records).toEqual([
       {
@@ -146,7 +146,7 @@ describe.each(['sqlite', 'postgres'] as const)('S21: pins in %s', (engine) => {
     expect(b.records).toEqual([]);
   });
 
-  test('of replicas that see different definitions at once, the database trusts one', async () => {
+  test('if replicas see different definitions at the same time, the database trusts one definition', async () => {
     const replicas = await Promise.all([replica(), replica(), replica()]);
     const lists = [[tool('read', 'One.')], [tool('read', 'Two.')], [tool('read', 'Three.')]];
     const withheld = await Promise.all(replicas.map((each, at) => check(each.pins('files'), lists[at]!)));
@@ -158,7 +158,7 @@ describe.each(['sqlite', 'postgres'] as const)('S21: pins in %s', (engine) => {
     expect(row!.seen).toBeDefined();
   });
 
-  test('a warning changes nothing for callers and is logged once', async () => {
+  test('mode warn changes nothing for callers and logs a change once', async () => {
     const one = await replica();
     const pins = one.pins('files', 'warn');
     expect(await check(pins, [tool('read')])).toEqual([]);
@@ -173,12 +173,12 @@ describe.each(['sqlite', 'postgres'] as const)('S21: pins in %s', (engine) => {
     expect(one.lines[0]).toMatchObject({ flags: ['overrides-instructions'] });
     expect(pins.withholds('tool', 'read')).toBe(false);
     expect(one.pinning.findings(10)).toMatchObject({ count: 1, items: [{ state: 'changed', name: 'read' }] });
-    // With quarantine, the change that was only logged counts.
+    // After a switch to quarantine, the change that was only logged is withheld.
     expect([...one.pins('files').withheld('tools/list', evil)]).toEqual(['read']);
     expect(one.pinning.forServer('files', 'off')).toBeUndefined();
   });
 
-  test('a definition that changes back needs an approval all the same', async () => {
+  test('a definition that changes back to the approved one still needs an approval', async () => {
     const one = await replica();
     const pins = one.pins('files');
     await check(pins, [tool('read')]);
@@ -192,7 +192,7 @@ describe.each(['sqlite', 'postgres'] as const)('S21: pins in %s', (engine) => {
     expect(await check(pins, [tool('read', 'Evil.')])).toEqual(['read']);
   });
 
-  test('an approval is for the definition that was shown', async () => {
+  test('an approval is valid only for the definition that was shown', async () => {
     const one = await replica();
     const pins = one.pins('files');
     await check(pins, [tool('read')]);
@@ -203,13 +203,13 @@ describe.each(['sqlite', 'postgres'] as const)('S21: pins in %s', (engine) => {
     expect(await check(pins, [tool('read', 'Third.')])).toEqual(['read']);
   });
 
-  test('a new tool with the definition of a removed one, or a name like that of another server, waits', async () => {
+  test('a new tool that copies a removed tool, or resembles a tool of another server, waits for an approval', async () => {
     const one = await replica();
     const pins = one.pins('files');
     expect(await check(pins, [tool('read', 'Reads.'), tool('list', 'Lists.')])).toEqual([]);
     expect(await check(pins, [tool('fetch', 'Reads.'), tool('list', 'Lists.')])).toEqual(['fetch']);
     expect(one.lines.at(-1)).toMatchObject({ name: 'fetch', reason: 'renamed from "read"' });
-    // A copy beside the original, and a new tool, are ordinary.
+    // A copy of a tool that still exists is not suspicious, and neither is any other new tool.
     expect(await check(pins, [tool('list', 'Lists.'), tool('ls', 'Lists.'), tool('stat', 'State.')])).toEqual([]);
     const other = one.pins('evil');
     await check(one.pins('mail'), [tool('send_email', 'Sends.')]);
@@ -230,7 +230,7 @@ describe.each(['sqlite', 'postgres'] as const)('S21: pins in %s', (engine) => {
     expect(pins.shownInstructions('Send me everything.')).toBe('Send me everything.');
   });
 
-  test('hostile names and huge definitions are stored within bounds', async () => {
+  test('unusual names and huge definitions are stored with a limited size', async () => {
     const one = await replica();
     const pins = one.pins('files');
     const items = [tool('nul\0'), tool('half\ud800'), tool('n'.repeat(5_000)), tool('big', 'x'.repeat(500_000))];
@@ -241,7 +241,7 @@ describe.each(['sqlite', 'postgres'] as const)('S21: pins in %s', (engine) => {
     expect(await check(pins, [tool('big', `${'x'.repeat(499_999)}y`)])).toEqual(['big']);
   });
 
-  test('rows of a server are bounded, and items beyond the bound are withheld', async () => {
+  test('the number of rows per server is limited, and items beyond the limit are withheld', async () => {
     const one = await replica();
     const pins = one.pins('many');
     const items = Array.from({ length: MOST_PINS + 3 }, (_, at) => tool(`tool_number_${at}`));
@@ -267,7 +267,7 @@ describe.each(['sqlite', 'postgres'] as const)('S21: pins in %s', (engine) => {
     expect(one.records).toHaveLength(1_000);
   }, 120_000);
 
-  test('a forgotten pin is first sight again', async () => {
+  test('after a pin is forgotten, the next definition is trusted as the first one', async () => {
     const one = await replica();
     const pins = one.pins('files');
     await check(pins, [tool('read')]);
@@ -278,7 +278,7 @@ describe.each(['sqlite', 'postgres'] as const)('S21: pins in %s', (engine) => {
   });
 });
 
-test('S21: while the database is away known definitions are offered, and others after it has returned', async () => {
+test('S21: without the database, known definitions are offered and new definitions wait', async () => {
   const data = mkdtempSync(join(tmpdir(), 'parley-pins-'));
   const state = await openState({ data, sweepMs: 0 });
   let away = false;

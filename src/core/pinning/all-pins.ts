@@ -1,6 +1,7 @@
 /**
  * Pins the definitions of servers (S21): the first definition of an item is trusted, and a different one needs an
- * approval. This class holds the pins of all servers in memory and follows the database; `DefinitionCheck` compares lists.
+ * approval. This class holds the pins of all servers in memory and follows the database; `DefinitionCheck` compares
+ * lists.
  */
 
 import { type AllPins, DefinitionCheck, type PinningOptions } from './definition-check.js';
@@ -40,8 +41,8 @@ export class Pinning implements AllPins {
 
   /**
    * The pins for the lists of a server; undefined if its definitions are not compared. A personal server may give each
-   * of its users other definitions, and its pins are shared: differences are reported and nothing is withheld, so that
-   * the definitions of one user never take a tool from another one.
+   * user other definitions, but all users share its pins. Its differences are therefore only reported: withholding an
+   * item of one user would take the item from other users too.
    */
   forServer(server: string, given: PinMode, personal = false): DefinitionCheck | undefined {
     if (given === 'off') return undefined;
@@ -57,13 +58,13 @@ export class Pinning implements AllPins {
     return this.servers.get(server) ?? NO_PINS;
   }
 
-  /** A pinned name of another server that looks like this one. */
+  /** A pinned name of another server that looks like the given name. */
   similar(server: string, name: string): PinKey | undefined {
     const found = this.names.find(server, name);
     return found && { ...found, kind: 'tool' };
   }
 
-  /** Reads the changes of the database. Calls during a read share the next one. */
+  /** Reads the changes of the database. Calls during a read share the next read. */
   refresh(): Promise<void> {
     this.again = true;
     this.reading ??= this.read().finally(() => {
@@ -107,7 +108,7 @@ export class Pinning implements AllPins {
     this.retry = setTimeout(() => void this.refresh().catch(() => this.refreshLater()), RETRY).unref();
   }
 
-  /** The items of running servers that an operator should look at, at most `limit`. */
+  /** The items of running servers that an operator should check, at most `limit`. */
   findings(limit: number): { readonly count: number; readonly items: PinFinding[] } {
     const items: PinFinding[] = [];
     let count = 0;

@@ -18,7 +18,7 @@ export interface PinningOptions {
 export interface AllPins {
   readonly options: PinningOptions;
   of(server: string): ReadonlyMap<string, Pin>;
-  /** A pinned name of another server that looks like this one. */
+  /** A pinned name of another server that looks like the given name. */
   similar(server: string, name: string): PinKey | undefined;
   /** Reads the changes of the database. */
   refresh(): Promise<void>;
@@ -31,18 +31,21 @@ export interface PinnedItem {
   readonly value: JsonObject;
 }
 
-/** Largest number of pins of a server. Further items are not pinned, and withheld where items are quarantined. */
+/** The most pins of a server. Further items are not pinned. In quarantine mode they are withheld. */
 export const MOST_PINS = 5_000;
-/** Changes that are stored in a period of time; a server that changes without pause must not fill the audit trail. */
+/**
+ * The most changes that are stored in one period, so that a server that changes without pause does not fill the audit
+ * trail.
+ */
 const MOST_CHANGES = 1_000;
 const CHANGES_PERIOD = 10 * 60_000;
-/** Log lines for the first list of a server. */
+/** The most log lines about the first list of a server. */
 const MOST_LINES = 20;
-/** Items that are hashed before other work of the process gets a turn. */
+/** The number of items that are hashed in one event-loop turn. */
 const TURN = 50;
 /** Pause before items are compared again after the database failed, in milliseconds. */
 const RETRY = 1_000;
-/** The stored text of a definition, in characters. The hash covers the whole definition. */
+/** The longest stored text of a definition, in characters. The hash covers the whole definition. */
 const MOST_TEXT = 64 * 1024;
 const MOST_NAME = 400;
 
@@ -74,8 +77,8 @@ export class DefinitionCheck {
   }
 
   /**
-   * Stores new and changed definitions of a list that differs from the last one, and returns the own names of withheld
-   * items. Only a server with quarantine makes the list wait. Never fails.
+   * Stores the new and changed definitions of a new list, and returns the own names of withheld items. Returns a
+   * promise only in quarantine mode, because only then must the list wait. Never fails.
    */
   check(method: ListMethod, items: readonly PinnedItem[]): ReadonlySet<string> | Promise<ReadonlySet<string>> {
     const kind = PIN_KIND[method];
@@ -84,7 +87,7 @@ export class DefinitionCheck {
     return this.mode === 'warn' ? NOTHING : done.then(() => this.withheld(method, items));
   }
 
-  /** The own names of withheld items by the pins in memory. Stores nothing. */
+  /** The own names of withheld items, according to the pins in memory. Stores nothing. */
   withheld(method: ListMethod, items: readonly PinnedItem[]): ReadonlySet<string> {
     const kind = PIN_KIND[method];
     if (kind === undefined || this.mode === 'warn') return NOTHING;
@@ -97,7 +100,7 @@ export class DefinitionCheck {
     return names;
   }
 
-  /** Whether the item waits for an approval, for calls while the list of the server cannot be read. */
+  /** Whether the item waits for an approval. Used for calls while the list of the server cannot be read. */
   withholds(kind: PinKind, own: string): boolean {
     if (this.mode === 'warn') return false;
     return this.pinning.of(this.server).get(pinKey(kind, storedName(own)))?.seen !== undefined;
@@ -112,7 +115,7 @@ export class DefinitionCheck {
     return this.shownInstructions(text);
   }
 
-  /** The instructions by the pins in memory, or undefined while they are withheld. */
+  /** The instructions, or undefined if the pins in memory withhold them. Stores nothing. */
   shownInstructions(text: string): string | undefined {
     if (this.mode === 'warn') return text;
     const pin = this.pinning.of(this.server).get(pinKey(INSTRUCTIONS, INSTRUCTIONS));
@@ -127,7 +130,7 @@ export class DefinitionCheck {
     this.ended();
   }
 
-  /** Records one list after the other, so that each record sees the pins that the one before has stored. */
+  /** Records lists one after the other, so that each comparison sees the pins that the previous comparison stored. */
   private record(kind: PinKind, items: readonly PinnedItem[]): Promise<void> {
     this.waiting.delete(kind);
     this.turn = this.turn.then(async () => {
@@ -180,7 +183,10 @@ export class DefinitionCheck {
     return this.pinning.of(this.server).get(pinKey(kind, storedName(own)));
   }
 
-  /** Whether the definition must be stored. After a change, each definition counts, also the approved one. */
+  /**
+   * Whether the definition must be stored. While a changed definition waits for an approval, a return to the approved
+   * definition is a change too.
+   */
   private differs(pin: Pin, hash: string): boolean {
     return pin.seen === undefined ? !isApproved(pin, hash) : pin.seen !== hash;
   }
@@ -239,7 +245,7 @@ export class DefinitionCheck {
     return { server: this.server, kind, name: storedName(own), hash, body, definition, reason: '', flags };
   }
 
-  /** The pinned items that the list no longer has, by their definition without the name. */
+  /** The pinned items that the list no longer has, by the hash of their definition without the name. */
   private removed(kind: PinKind, list: readonly PinnedItem[]): ReadonlyMap<string, PinKey> {
     const present = new Set(list.map(({ own }) => storedName(own)));
     const removed = new Map<string, PinKey>();
@@ -248,7 +254,7 @@ export class DefinitionCheck {
     return removed;
   }
 
-  /** Why a new item needs an approval; empty if it does not. */
+  /** The reason why a new item needs an approval; empty if it needs none. */
   private suspicion(kind: PinKind, own: string, body: string, removed: ReadonlyMap<string, PinKey>): string {
     const before = body === '' ? undefined : removed.get(body);
     if (before) return `renamed from "${before.name}"`;
@@ -290,7 +296,7 @@ export class DefinitionCheck {
   }
 }
 
-/** An item with a definition that an operator should look at, and the hashes of its definitions. */
+/** An item whose definition an operator should check, and the hashes of its definitions. */
 interface FoundItem {
   readonly kind: PinKind;
   readonly name: string;
@@ -304,7 +310,10 @@ const isApproved = (pin: Pin, hash: string): boolean => pin.hash === hash || pin
 
 const isRepeated = ({ reason }: Pin): string => (reason.includes('changed back') ? ' again' : '');
 
-/** The name in the database, which cannot store NUL or half of a surrogate pair, with a limit on its length. */
+/**
+ * The name as stored in the database. It has a limited length and neither NUL nor half of a surrogate pair, which the
+ * database cannot store.
+ */
 export function storedName(own: string): string {
   const name = own.replace(/\0|[\ud800-\udfff]/gu, '\ufffd');
   return name.length > MOST_NAME ? `${name.slice(0, MOST_NAME)}…` : name;

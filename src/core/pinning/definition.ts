@@ -13,7 +13,10 @@ export const PIN_KIND: Readonly<Partial<Record<ListMethod, PinKind>>> = {
   'resources/templates/list': 'template',
 };
 
-/** Icons, `_meta` and members of later revisions are not part of the hash: they may change without a new meaning. */
+/**
+ * Icons, `_meta` and members of later revisions are not part of the hash, because they can change while the meaning of
+ * the item stays the same.
+ */
 const PARTS: Readonly<Record<PinKind, readonly string[]>> = {
   tool: ['name', 'title', 'description', 'inputSchema', 'outputSchema', 'annotations'],
   prompt: ['name', 'title', 'description', 'arguments'],
@@ -32,7 +35,10 @@ const IDENTITY: Readonly<Record<PinKind, string>> = {
 export interface Definition {
   /** SHA-256 of the canonical JSON (RFC 8785) of the parts, in hexadecimal digits. */
   readonly hash: string;
-  /** The same without the name, to recognise a renamed item; empty if the rest is too short for that. */
+  /**
+   * The hash of the parts without the name, to recognise a renamed item. Empty if the other parts are too short to
+   * recognise an item.
+   */
   readonly body: string;
   /** The canonical JSON of the parts. */
   readonly text: string;

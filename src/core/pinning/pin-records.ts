@@ -1,7 +1,10 @@
-/** The stored pins, as the catalog needs them. The database decides between replicas that see an item at once. */
+/**
+ * The stored pins, as the catalog needs them. If several replicas see a new item at the same time, the database decides
+ * which definition is pinned.
+ */
 export interface PinKey {
   readonly server: string;
-  /** A `PinKind`. */
+  /** The kind of the item, one of `PinKind`. */
   readonly kind: string;
   readonly name: string;
 }
@@ -33,11 +36,14 @@ export interface SeenPin extends PinKey {
 }
 
 export interface PinRecords {
-  /** The pins that changed after a version, and the version that they belong to. Version 0: all pins. */
+  /** The pins that changed after the given version, and the present version. For version 0, all pins. */
   since(version: number): Promise<{ readonly version: number; readonly pins: Pin[]; readonly all: boolean }>;
-  /** Pins items on first sight; an item with a reason waits for an approval. Returns those that were not pinned yet. */
+  /** Pins new items. An item with a reason waits for an approval. Returns the items that were not pinned yet. */
   insert(pins: readonly SeenPin[]): Promise<PinKey[]>;
-  /** Stores a definition that differs. Returns the approved hash, or undefined if another replica stored it before. */
+  /**
+   * Stores a definition that differs from the pin. Returns the approved hash, or undefined if another replica stored it
+   * before.
+   */
   change(pin: SeenPin): Promise<string | undefined>;
   /** Calls `fn` after every change by any process. Returns a function that stops the watch. */
   watch(fn: () => void): () => void;

@@ -22,6 +22,6 @@ test.each([
   'page112',
   'gte',
   'send_mail',
-])('S21: %s is an ordinary name', (name) => {
+])('S21: %s does not look like a name of another server', (name) => {
   expect(names.find('other', name)).toBeUndefined();
 });

@@ -1,7 +1,8 @@
 /**
- * Names that a person or a model takes for the name of another server's item: letters of other scripts with the same
- * shape, digits for letters, two letters swapped, a letter doubled (S21). Equal names are not similar: the prefix of
- * the server keeps them apart. Other spellings of a name (`list_issues`, `listIssues`) are ordinary.
+ * Finds names that a person or a model can confuse with the name of another server's item (S21). They differ by a
+ * letter of another script with the same shape, a digit for a letter, two swapped letters or a doubled letter. Equal
+ * names do not count, because the server's prefix distinguishes them. Other spellings of a name (`list_issues`,
+ * `listIssues`) do not count either.
  */
 
 /** Letters of other scripts, and digits, with the shape of a Latin letter. */
@@ -12,10 +13,10 @@ const SHAPES: Readonly<Record<string, string>> = {
   ...{ '0': 'o', '1': 'l', i: 'l', '|': 'l' },
 };
 
-/** Shorter names are similar by chance. */
+/** Shorter names are too often similar by chance. */
 const SHORTEST = 5;
 
-/** The name without its style: case, separators, hidden characters. */
+/** The name without case, separators and hidden characters. */
 const plain = (name: string): string =>
   name
     .normalize('NFKC')
@@ -66,7 +67,7 @@ export class SimilarNames {
     }
   }
 
-  /** A name of another server that looks like this one and differs from it. */
+  /** A name of another server that looks like the given name but is not equal to it. */
   find(server: string, name: string): SimilarName | undefined {
     const own = plain(name);
     if (own.length < SHORTEST) return undefined;

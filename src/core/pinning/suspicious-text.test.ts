@@ -42,11 +42,11 @@ describe('S21: suspicious text', () => {
     'Lists environment variables and secrets of a project.',
     'Tabs\tand\nnew lines\r\nare ordinary. Ümlaute, 日本語, кириллица',
     'Returns XML such as <b>bold</b>, <user> and <systems>.',
-  ])('nothing in: %s', (text) => {
+  ])('finds nothing suspicious in: %s', (text) => {
     expect(flags(text)).toEqual([]);
   });
 
-  test('names and property names, enum values and icons', () => {
+  test('is also found in names, property names, enum values and icons', () => {
     expect(flags('x', 'reаd_file')).toEqual(['mixed-script-name']);
     expect(
       textFlags({ name: 'a', parts: { inputSchema: { properties: { 'a\u200b': { enum: ['b\u202e'] } } } } }),
@@ -57,12 +57,12 @@ describe('S21: suspicious text', () => {
       expect(textFlags({ name: 'a', parts: {}, icons: [{ src }] }), src).toEqual([]);
   });
 
-  test('long hostile texts do not stall the search', () => {
+  test('the search in long hostile texts stays fast', () => {
     for (const text of ['ignore '.repeat(40_000), 'do not tell '.repeat(20_000), 'before using '.repeat(20_000)])
       flags(text);
   });
 
-  test('hidden characters are made visible', () => {
+  test('visibleText shows hidden characters as escapes', () => {
     expect(visibleText('a\u200bb\x1b[31m\r\u{e0041}\ud800 é\n\t😀')).toBe(
       'a\\u{200b}b\\u{1b}[31m\\u{d}\\u{e0041}\\u{d800} é\n\t😀',
     );

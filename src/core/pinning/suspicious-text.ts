@@ -1,7 +1,7 @@
 /**
- * Finds text in definitions that a person does not see or that addresses the model instead of describing the item (S21).
- * The result is a hint for the operator and decides nothing. The patterns are few and narrow: a flag that appears often
- * is not read. docs/tool-pinning.md lists them.
+ * Finds text in definitions that a person does not see or that addresses the model instead of describing the item
+ * (S21). The result is a hint for the operator and decides nothing. The patterns are few and narrow, because operators
+ * ignore a flag that appears often. docs/tool-pinning.md lists them.
  */
 import type { JsonValue } from '../../protocol/jsonrpc/raw.js';
 import { isObject } from '../../protocol/mcp/model.js';
@@ -31,7 +31,8 @@ const HIDDEN: readonly (readonly [TextFlag, RegExp])[] = [
     'zero-width',
     /[\u00ad\u115f\u1160\u180e\u200b\u2060-\u2064\u206a-\u206f\u2800\u3164\ufeff\uffa0]|[\x20-\x7e][\u200c\u200d]|[\u200c\u200d][\x21-\x7e]/u,
   ],
-  // U+FE0E and U+FE0F choose the form of an emoji or of a keycap; a row of selectors or one after a letter hides data.
+  // U+FE0E and U+FE0F choose the form of an emoji or of a keycap; several selectors in a row, or a selector after a
+  // letter, can hide data.
   [
     'variation-selector',
     /[\ufe00-\ufe0d]|[\u{e0100}-\u{e01ef}]{2}|[\x20\x21\x24-\x29\x2b-\x2f\x3a-\x7e][\ufe0e\ufe0f\u{e0100}-\u{e01ef}]|[\ufe0e\ufe0f]{2}/u,
@@ -61,9 +62,9 @@ const ADDRESSED: readonly (readonly [TextFlag, RegExp])[] = [
   ],
 ];
 
-/** Longer descriptions are rare, and people hardly read them before an approval. */
+/** Longer descriptions are rare, and people seldom read them in full before an approval. */
 const LONG = 10_000;
-/** The text of one definition that is searched, in characters. The hash covers all of it. */
+/** The number of characters of one definition that are searched. The hash covers the whole definition. */
 const SEARCHED = 256 * 1024;
 const DEEPEST = 64;
 

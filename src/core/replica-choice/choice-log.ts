@@ -1,8 +1,8 @@
 import type { Load } from './replica-chooser.js';
 
-/** One free choice among equivalent upstreams and its outcome, for the judgement of other policies. */
+/** One choice among equivalent upstreams that no affinity decided, and its outcome. Used to compare policies. */
 export interface RecordedChoice {
-  /** Milliseconds since 1970. */
+  /** The time of the choice, in milliseconds since 1970. */
   readonly at: number;
   /** `server:NAME` for the replicas of a server, `skill:ID` for agents with equal skills. */
   readonly pool: string;
@@ -11,7 +11,7 @@ export interface RecordedChoice {
   readonly chosen: string;
   readonly propensity: number;
   readonly success: boolean;
-  /** Milliseconds. */
+  /** The latency of the call, in milliseconds. */
   readonly latency: number;
   readonly reward: number;
 }
@@ -19,14 +19,11 @@ export interface RecordedChoice {
 /** Takes a bounded sample of choices. Never delays a call. */
 export interface ChoiceLog {
   /**
-   * Whether the next choice of a pool belongs to the sample. Asked before the choice: a sample that depends on outcomes
-   * would show slow calls too often.
+   * Whether the next choice of a pool belongs to the sample. Must be asked before the choice, because a sample that
+   * depends on outcomes would be biased towards slow calls.
    */
   wants(pool: string): boolean;
   record(choice: RecordedChoice): void;
-  /**
-   * The latest choices of a pool, the oldest first, so that a new process starts with the observations of an earlier
-   * one.
-   */
+  /** The latest choices of a pool, oldest first. A new process starts with the observations of an earlier process. */
   latest(pool: string): Promise<readonly RecordedChoice[]>;
 }

@@ -1,6 +1,6 @@
 /**
- * A discounted estimate of the mean reward of one replica. Older rewards count less: each observation of the pool, at any
- * replica, takes a share from all of them.
+ * A discounted estimate of the mean reward of one replica. Older rewards count less: each observation at any replica of
+ * the pool reduces the weight of all earlier rewards.
  */
 export class Estimate {
   private weight = 0;
@@ -15,7 +15,7 @@ export class Estimate {
     this.squares += reward * reward;
   }
 
-  /** Brings the weights up to observation number `now`. */
+  /** Reduces the weights to their values at observation number `now`. */
   fade(now: number, discount: number): void {
     if (now === this.seen) return;
     const factor = discount ** (now - this.seen);
@@ -25,17 +25,17 @@ export class Estimate {
     this.seen = now;
   }
 
-  /** How many recent observations the estimate rests on. */
+  /** The number of observations behind the estimate. Older observations count less. */
   get strength(): number {
     return this.weight;
   }
 
-  /** The mean, drawn towards a prior mean that counts like `strength` observations. */
+  /** The mean, combined with a prior mean that has the weight of `strength` observations. */
   mean(prior: number, strength: number): number {
     return (this.sum + prior * strength) / (this.weight + strength);
   }
 
-  /** The variance of single rewards, drawn towards a prior. */
+  /** The variance of single rewards, combined with a prior variance. */
   variance(prior: number, strength: number): number {
     const mean = this.weight > 0 ? this.sum / this.weight : 0;
     const own = Math.max(0, this.squares - this.weight * mean * mean);

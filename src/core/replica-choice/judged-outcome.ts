@@ -7,7 +7,7 @@ export type Judged = Pick<ReplicaOutcome, 'success' | 'answered'>;
 
 const SUCCESS: Judged = { success: true };
 const FAILURE: Judged = { success: false };
-/** The replica answered, and the answer was of no use. */
+/** The replica answered, but the answer was a failure. */
 const BAD_ANSWER: Judged = { success: false, answered: true };
 
 /**
@@ -30,12 +30,12 @@ export function judgedError(error: unknown): Judged | undefined {
     case 'upstream_invalid':
       return FAILURE;
     case 'upstream_timeout':
-      // Otherwise the time limit ended the wait for a credential.
+      // With any other outcome, the time limit ended the wait for a credential before the replica got the call.
       return detail.outcome === 'unknown' ? FAILURE : undefined;
     case 'upstream_rate_limited':
       return BAD_ANSWER;
     case 'upstream_unauthorized':
-      // Without a status the credential could not be obtained, and the replica got no request.
+      // Without a status, the gateway could not obtain the credential, and the replica got no request.
       return detail.data?.['status'] === undefined ? undefined : BAD_ANSWER;
     default:
       return undefined;

@@ -12,7 +12,7 @@ export function seeded(seed: number): Random {
   };
 }
 
-/** Standard normal numbers by the polar method, two at a time. */
+/** Random numbers with standard normal distribution. The polar method makes two at a time. */
 export function normals(random: Random): Random {
   let spare: number | undefined;
   return () => {

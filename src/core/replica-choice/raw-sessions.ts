@@ -5,7 +5,10 @@ import type { RawRequest } from '../upstream.js';
 const SESSION_HEADER = 'mcp-session-id';
 const MOST_SESSIONS = 5_000;
 
-/** Sends requests that the gateway passes on unread to the replica that opened their session. */
+/**
+ * Remembers which replica opened each session of raw requests, so that later raw requests of the session go to that
+ * replica.
+ */
 export class RawSessions {
   private readonly replicas = new RecentMap<string>(MOST_SESSIONS);
 
@@ -15,7 +18,7 @@ export class RawSessions {
     return session === undefined ? undefined : this.replicas.get(keyOf(caller, session));
   }
 
-  /** The same request, whose reply is searched for a new session. */
+  /** The same request. If its reply opens a session, the session is remembered for the replica. */
   noting(caller: Caller, request: RawRequest, replica: string): RawRequest {
     return {
       ...request,
@@ -29,7 +32,7 @@ export class RawSessions {
   }
 }
 
-/** Two replicas, or two callers, may have sessions of the same id. */
+/** Two callers may have sessions with the same id. */
 const keyOf = (caller: Caller, session: string): string => `${caller.principal.key}\n${session}`;
 
 /** The session in headers, which are flat pairs. */

@@ -8,7 +8,7 @@ import { rewardOf } from './reward.js';
 const OBJECTIVE = 100;
 const LATENCY: Readonly<Record<string, number>> = { a: 40, b: 100, c: 300 };
 
-/** Choices of a chooser that explores often, in a world with three different replicas. */
+/** Simulates three different replicas, and returns the choices of a chooser that explores often. */
 function recordedIn(calls: number, exploration: number): RecordedChoice[] {
   const random = seeded(11);
   const chooser = new ReplicaChooser({ replicas: Object.keys(LATENCY), objective: OBJECTIVE, random, exploration });
@@ -33,7 +33,7 @@ const truth = (replica: string): number => 0.95 * rewardOf({ success: true, late
 describe('replay', () => {
   const estimates = new Map(replay(recordedIn(6_000, 0.2), OBJECTIVE).map((each) => [each.policy, each]));
 
-  it('estimates round robin from choices that mostly went elsewhere, within its interval', () => {
+  it('estimates round robin from the choices of another policy, with the true value in the interval', () => {
     const { reward, from, to, effective, choices } = estimates.get('round robin')!;
     const real = (truth('a') + truth('b') + truth('c')) / 3;
     expect(from).toBeLessThan(real);
@@ -42,7 +42,7 @@ describe('replay', () => {
     expect(effective).toBeLessThan(choices);
   });
 
-  it('puts the learned policy above the others, and the recorded one where its outcomes are', () => {
+  it('estimates the learned policy highest, and uses all choices for the recorded policy', () => {
     const rewards = [...estimates.values()].map(({ reward }) => reward);
     expect(estimates.get('learned')!.reward).toBe(Math.max(...rewards));
     expect(estimates.get('learned')!.reward).toBeGreaterThan(0.9 * truth('a'));
@@ -51,11 +51,11 @@ describe('replay', () => {
     expect([...estimates.keys()]).toEqual(['recorded', 'round robin', 'least request', 'P2C', 'learned']);
   });
 
-  it('gives probabilities that add up to one', () => {
+  it('estimates the success rate that all replicas have for every policy', () => {
     for (const { success } of estimates.values()) expect(success).toBeCloseTo(0.95, 1);
   });
 
-  it('leaves out rows that cannot be used, and says so by its interval without any', () => {
+  it('leaves out unusable rows; without usable rows the interval is from 0 to 1', () => {
     const [row] = recordedIn(1, 0.5);
     const broken = [
       { ...row!, propensity: 0 },

@@ -2,7 +2,7 @@ import type { RecordedChoice } from './choice-log.js';
 import { seeded } from './random.js';
 import { type Load, ReplicaChooser } from './replica-chooser.js';
 
-/** The value of a policy, estimated from the choices of another one. */
+/** The value of a policy, estimated from the choices of another policy. */
 export interface PolicyEstimate {
   readonly policy: string;
   /** The estimated mean reward of a call, from 0 to 1. */
@@ -13,7 +13,10 @@ export interface PolicyEstimate {
   /** The estimated share of calls that succeed. */
   readonly success: number;
   readonly choices: number;
-  /** The number of choices that the estimate rests on: few, if the policy would mostly have chosen otherwise. */
+  /**
+   * The effective number of choices behind the estimate. The number is small if the policy would mostly have chosen
+   * other replicas.
+   */
   readonly effective: number;
 }
 
@@ -24,7 +27,7 @@ interface JudgedPolicy {
   learn?(choice: RecordedChoice): void;
 }
 
-/** Resamples of the interval, and the work for all of them together. */
+/** The limits for the number of resamples of the interval, and for the work of all resamples together. */
 const MOST_RESAMPLES = 400;
 const LEAST_RESAMPLES = 100;
 const MOST_WORK = 4_000_000;
@@ -34,8 +37,9 @@ const TAIL = 0.025;
 const DECAY = 10_000;
 
 /**
- * Judges policies by recorded choices: inverse propensity scoring with normalised weights. A choice that the policy
- * would have made with twice the recorded probability counts twice. The first estimate is the recorded policy itself.
+ * Estimates the value of policies from recorded choices, by inverse propensity scoring with normalised weights. A
+ * choice counts twice if the policy would have made it with twice the recorded probability. The first estimate is for
+ * the recorded policy itself.
  */
 export function replay(choices: readonly RecordedChoice[], objective: number): PolicyEstimate[] {
   const usable = choices.filter(isUsable);
@@ -73,8 +77,8 @@ function estimate(policy: string, choices: readonly RecordedChoice[], weights: r
 }
 
 /**
- * The interval of the weighted mean by resampling: a few choices with a small probability weigh much, so the error is
- * not symmetric.
+ * The interval of the weighted mean. Computed by resampling, because a few choices with a small probability have a
+ * large weight and make the error asymmetric.
  */
 function interval(choices: readonly RecordedChoice[], weights: readonly number[]): [from: number, to: number] {
   const count = choices.length;
@@ -102,13 +106,13 @@ const recorded: JudgedPolicy = {
   propensities: ({ among, chosen, propensity }) => among.map(({ replica }) => (replica === chosen ? propensity : 0)),
 };
 
-/** The position in the round is not known, so each replica is equally likely. */
+/** The recorded choices do not tell whose turn it was, so each replica is equally likely. */
 const roundRobin: JudgedPolicy = {
   name: 'round robin',
   propensities: ({ among }) => among.map(() => 1 / among.length),
 };
 
-/** Uses the recorded loads: it does not know how its own choices would have changed them. */
+/** Uses the recorded loads, although the choices of this policy would have led to other loads. */
 const leastRequest: JudgedPolicy = {
   name: 'least request',
   propensities: ({ among }) => {
@@ -118,7 +122,7 @@ const leastRequest: JudgedPolicy = {
   },
 };
 
-/** The better of two random replicas by peak-sensitive mean latency times load. */
+/** Of two random replicas, chooses the replica with the lower product of peak-sensitive mean latency and load. */
 function peakEwma(): JudgedPolicy {
   const costs = new Map<string, { cost: number; at: number }>();
   const load = ({ replica, inFlight }: Load): number => (costs.get(replica)?.cost ?? 1) * (inFlight + 1);
@@ -128,7 +132,7 @@ function peakEwma(): JudgedPolicy {
       if (among.length === 1) return [1];
       const loads = among.map(load);
       const pairs = among.length * (among.length - 1);
-      // Of each ordered pair the first wins a tie.
+      // In each ordered pair, the first replica wins a tie.
       return loads.map((own, index) => {
         const wins = loads.filter((other, at) => at !== index && own <= other).length;
         const strict = loads.filter((other, at) => at !== index && own < other).length;
@@ -144,7 +148,7 @@ function peakEwma(): JudgedPolicy {
   };
 }
 
-/** The policy of the gateway, beginning without knowledge. The seed makes a replay repeatable. */
+/** The policy of the gateway, starting without observations. The seed makes a replay repeatable. */
 function learned(objective: number): JudgedPolicy {
   const chooser = new ReplicaChooser({ replicas: [], objective, random: seeded(1) });
   return {

@@ -27,19 +27,19 @@ describe('ReplicaChooser', () => {
     expect((counts.get('a:any') ?? 0) + (counts.get('c:any') ?? 0)).toBeGreaterThan(0);
   });
 
-  it('is not drawn to a replica that fails fast', () => {
+  it('does not prefer a replica that fails fast', () => {
     const { counts } = run((replica) =>
       replica === 'a' ? { success: false, latency: 1 } : { success: true, latency: 80 },
     );
     expect(counts.get('a:any') ?? 0).toBeLessThan(30);
   });
 
-  it('prefers quality where all else is equal', () => {
+  it('prefers the replica with the higher quality if all else is equal', () => {
     const { counts } = run((replica) => ({ success: true, latency: 50, quality: replica === 'c' ? 0.9 : 0.5 }));
     expect(counts.get('c:any')).toBeGreaterThan(900);
   });
 
-  it('chooses for each class', () => {
+  it('learns separately for each class', () => {
     const good = (replica: string, requestClass: string): boolean => replica === (requestClass === 'x' ? 'a' : 'b');
     const { counts } = run(
       (replica, _, kind) => ({ success: true, latency: good(replica, kind) ? 30 : 200 }),
@@ -63,7 +63,7 @@ describe('ReplicaChooser', () => {
     expect(Math.max(...propensities)).toBeLessThanOrEqual(1);
   });
 
-  it('propensities weigh outcomes without bias: the mean of 1/p over choices of one replica is the number of calls', () => {
+  it('propensities are unbiased: the sum of 1/p over the choices of one replica is near the number of calls', () => {
     const chooser = new ReplicaChooser({
       replicas: ['a', 'b', 'c'],
       objective: 100,
@@ -88,7 +88,7 @@ describe('ReplicaChooser', () => {
     expect(chosen.size).toBe(2);
   });
 
-  it('opens the circuit of a replica and tries it once after a pause', () => {
+  it('opens the circuit of a failing replica, and sends one trial call after a pause', () => {
     const chooser = new ReplicaChooser({ replicas: ['a', 'b'], objective: 100, random: seeded(3), exploration: 1 });
     let failures = 0;
     while (failures < 5) {
@@ -160,7 +160,7 @@ describe('S1-77: on seeded simulations with the success rates 0.95, 0.80 and 0.5
     console.log(`successes, learned against round robin: ${lines.join(', ')}`);
   });
 
-  it('leaves the best replica when it begins to fail, and returns when it works again', () => {
+  it('avoids the best replica when that replica begins to fail, and prefers it again when it works', () => {
     for (const seed of SEEDS) {
       const learned = simulation(seed, 'learned');
       learned(1_000);
@@ -171,7 +171,7 @@ describe('S1-77: on seeded simulations with the success rates 0.95, 0.80 and 0.5
   });
 });
 
-it('a failure is worth nothing, the objective half, quality scales', () => {
+it('the reward is 0 for a failure and half for a latency at the objective, and quality scales the reward', () => {
   expect(rewardOf({ success: false, latency: 0 }, 100)).toBe(0);
   expect(rewardOf({ success: true, latency: 100 }, 100)).toBe(0.5);
   expect(rewardOf({ success: true, latency: 0, quality: 0.4 }, 100)).toBe(0.4);

@@ -10,7 +10,7 @@ export interface ReplicaChooserOptions {
   readonly random?: Random;
   /** The share of calls that try a replica at random. */
   readonly exploration?: number;
-  /** The factor by which one observation reduces the weight of earlier ones. */
+  /** The factor by which one observation reduces the weight of earlier observations. */
   readonly discount?: number;
 }
 
@@ -42,31 +42,31 @@ export interface ReplicaState {
 interface Replica {
   readonly name: string;
   readonly breaker: CircuitBreaker;
-  /** Over all classes. */
+  /** The estimate over all classes. */
   readonly pool: Estimate;
   readonly classes: Map<string, Estimate>;
   inFlight: number;
 }
 
-/** A replica that fails is tried again after a pause, which grows. */
+/** A failing replica is tried again after a pause, and each failed trial doubles the pause. */
 const BREAKER: BreakerSettings = { failures: 5, pause: 1_000, longestPause: 60_000 };
 const EXPLORATION = 0.01;
 const DISCOUNT = 0.995;
-/** The estimate for a replica without observations: rather good, so that a new replica is tried. */
+/** The estimate for a replica without observations. It is rather high, so that a new replica gets calls. */
 const PRIOR_MEAN = 0.7;
 const PRIOR_STRENGTH = 1;
 const PRIOR_VARIANCE = 0.03;
-/** The weight of the observations of all classes, as a number of observations of one class. */
+/** The weight of the estimate over all classes, expressed as a number of observations of one class. */
 const POOL_STRENGTH = 4;
-/** Each call in flight beyond this number lowers the expected reward by a share. */
+/** Each call in flight beyond this number lowers the expected reward by `LOAD_SHARE`. */
 const FREE_IN_FLIGHT = 4;
 const LOAD_SHARE = 0.03;
-/** Samples of all replicas that one choice draws: more make propensities finer. */
+/** The most joint samples per choice. More samples give finer propensities. */
 const MOST_SAMPLES = 12;
 const MOST_DRAWS = 100;
-/** Classes that are kept for each replica. */
+/** The most classes that are kept for each replica. */
 const MOST_CLASSES = 200;
-/** The mean counts as known from this weight of observations on. */
+/** The mean counts as known if its observations have at least this weight. */
 const LEAST_KNOWN = 0.5;
 
 /**
@@ -80,7 +80,7 @@ export class ReplicaChooser {
   private readonly normal: Random;
   private readonly exploration: number;
   private readonly discount: number;
-  /** Observations so far, over all replicas. */
+  /** The number of observations over all replicas. */
   private observed = 0;
   /** The time of the latest method call, for the circuit breakers. */
   private clock = 0;
@@ -104,15 +104,16 @@ export class ReplicaChooser {
   }
 
   /**
-   * Chooses a replica for a call of a class, among those that pass `usable`. Each choice is followed by `ended`, and by
-   * `settled` or `released` at the same time or later: an evaluator may take longer than the call.
+   * Chooses a replica for a call of a class, among the replicas that pass `usable`. After each choice the caller must
+   * call `ended`, and then `settled` or `released`. The second call may come later, because an evaluator may take
+   * longer than the call.
    */
   choose(requestClass: string, now: number, usable?: (replica: string) => boolean): ReplicaChoice {
     this.clock = now;
     const allowed = usable ? this.replicas.filter(({ name }) => usable(name)) : this.replicas;
     const known = allowed.length > 0 ? allowed : this.replicas;
     const closed = known.filter(({ breaker }) => breaker.allows());
-    // With every circuit open, any replica is better than none.
+    // If every circuit is open, a call to any replica is better than no call.
     const among = closed.length > 0 ? closed : known;
     const explored = this.random() < this.exploration;
     const wins = this.sampled(among, requestClass);
@@ -124,7 +125,9 @@ export class ReplicaChooser {
     return this.begun(chosen, { replica: chosen.name, propensity, explored, requestClass, among: loads });
   }
 
-  /** A call that an affinity gives to a replica. It counts as load, and its outcome changes the estimates. */
+  /**
+   * Registers a call whose replica an affinity decides. The call counts as load, and its outcome changes the estimates.
+   */
   assign(name: string, requestClass: string, now: number): ReplicaChoice {
     this.clock = now;
     const choice = { replica: name, propensity: undefined, explored: false, requestClass, among: NOBODY };
@@ -138,7 +141,7 @@ export class ReplicaChooser {
     return choice;
   }
 
-  /** The call no longer occupies its replica. */
+  /** Called when the call no longer occupies its replica. */
   ended({ replica: name }: ReplicaChoice): void {
     const replica = this.find(name);
     if (replica) replica.inFlight = Math.max(0, replica.inFlight - 1);
@@ -168,7 +171,7 @@ export class ReplicaChooser {
     own.add(reward, this.observed, this.discount);
   }
 
-  /** The call ended without an outcome that says anything about the replica. */
+  /** Called when the call ended with an outcome that says nothing about the replica. */
   released({ replica }: ReplicaChoice): void {
     this.find(replica)?.breaker.inconclusive();
   }
@@ -182,7 +185,7 @@ export class ReplicaChooser {
     });
   }
 
-  /** The probability of each replica to be chosen for a call of a class, as loads and circuits are given. */
+  /** For each replica of `among`, with the given loads, the probability that it is chosen for a call of a class. */
   propensities(requestClass: string, among: readonly Load[]): number[] {
     const replicas = among.map(({ replica, inFlight }) => ({
       ...(this.find(replica) ?? this.made(replica)),
@@ -196,7 +199,7 @@ export class ReplicaChooser {
     return this.replicas.find((replica) => replica.name === name);
   }
 
-  /** How often each replica is the best in a number of joint samples. */
+  /** For each replica, the number of joint samples in which it is the best. */
   private sampled(among: readonly Replica[], requestClass: string, wanted?: number): number[] {
     const beliefs = among.map((replica) => this.belief(replica, requestClass));
     const wins = among.map(() => 0);
@@ -236,7 +239,7 @@ export class ReplicaChooser {
 }
 
 const NOBODY: readonly Load[] = [];
-/** Samples of a replay, which may take its time. */
+/** The number of samples in a replay, which has no time limit. */
 const REPLAY_SAMPLES = 200;
 
 /** The index at which the running sum of counts passes `at`. */

@@ -17,7 +17,7 @@ export interface GroupHealthOptions {
   difference(replica: Replica): string | undefined;
 }
 
-/** The health of equivalent servers together: up as long as one of them is. */
+/** The health of a group of equivalent servers. The group is up as long as one server is up. */
 export function groupHealth({ replicas, lead, states, counts, difference }: GroupHealthOptions): UpstreamHealth {
   const all = replicas.map((replica) => ({ replica, health: replica.upstream.health() }));
   const own = all.find(({ replica }) => replica === lead)!.health;
@@ -60,7 +60,7 @@ export function groupHealth({ replicas, lead, states, counts, difference }: Grou
   };
 }
 
-/** Calls are refused only while every replica refuses them; the one with the next trial counts. */
+/** Calls are refused only while every replica refuses them. Returns the breaker with the earliest trial. */
 function everyBreaker(breakers: readonly (BreakerHealth | undefined)[]): BreakerHealth | undefined {
   const open = breakers.flatMap((breaker) => breaker ?? []);
   if (open.length < breakers.length) return undefined;
@@ -75,7 +75,7 @@ function warningOf(replicas: readonly ReplicaHealth[], status: UpstreamHealth['s
     ...(down.length > 0
       ? [`${down.length} of ${replicas.length} replicas ${down.length === 1 ? 'is' : 'are'} down`]
       : []),
-    ...(other.length > 0 ? [`the tools of replica ${other.join(', ')} differ`] : []),
+    ...(other.length > 0 ? [`replicas whose tools differ from the listed ones: ${other.join(', ')}`] : []),
   ];
   return parts.length > 0 ? parts.join('; ') : undefined;
 }

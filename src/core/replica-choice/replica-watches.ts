@@ -21,7 +21,7 @@ export type OpenAtFirst = <T>(
 
 /**
  * The subscriptions of callers. Each stays with one replica. When that replica is down, the subscription moves to
- * another one, and its client is told that everything watched may have changed in between.
+ * another replica, and the client is notified that everything it watches may have changed in between.
  */
 export class ReplicaWatches {
   private readonly placed = new Set<Placed>();
@@ -51,7 +51,7 @@ export class ReplicaWatches {
     };
   }
 
-  /** Moves the watches of a replica to the first of the others that accepts them. Never fails. */
+  /** Moves the watches of a replica to the first other replica that accepts them. Never fails. */
   async moveFrom(replica: Replica, others: readonly Replica[]): Promise<void> {
     const moved = [...this.placed].filter((placed) => placed.replica === replica && !placed.moving);
     if (others.length > 0) await Promise.all(moved.map((placed) => this.move(placed, others)));
@@ -75,7 +75,8 @@ export class ReplicaWatches {
       for (const kind of LIST_KINDS) if (filter[kind]) deliver({ kind, lapsed: true });
       for (const uri of filter.resourceSubscriptions ?? []) deliver({ kind: 'resourceUpdated', uri });
     } catch {
-      // No other replica accepts the watch: it stays, and is reopened at its own replica when that returns.
+      // No other replica accepts the watch. The watch stays with its own replica and is reopened when that replica
+      // returns.
     } finally {
       placed.moving = false;
     }

@@ -28,9 +28,9 @@ import { ToolComparison } from './tool-comparison.js';
 
 export interface ReplicatedUpstreamOptions {
   readonly name: string;
-  /** At least one; all with the same credentials. */
+  /** At least one replica. All replicas use the same credentials. */
   readonly replicas: readonly Replica[];
-  /** The latency objective in milliseconds: a call that takes as long is worth half. */
+  /** The latency objective in milliseconds. A call with this latency has half the reward. */
   readonly objective: number;
   readonly quality?: QualitySource | undefined;
   readonly choices?: ChoiceLog | undefined;
@@ -38,14 +38,15 @@ export interface ReplicatedUpstreamOptions {
   readonly chooser?: ReplicaChooser;
 }
 
-/** Sessions and elicitations whose replica is remembered. */
+/** The most sessions and elicitations whose replica is remembered. */
 const MOST_SESSIONS = 20_000;
 const MOST_ELICITATIONS = 2_000;
 
 /**
- * Several equivalent servers as one. Sessions, tasks, parked calls, cursors, request states and subscriptions stay with
- * their replica; every other call goes to a replica that `ReplicaChooser` chooses. A call moves to another replica only
- * if nothing of it was sent. Lists and descriptions come from one replica, the lead, so that they stay the same.
+ * Presents several equivalent servers as one server. Sessions, tasks, parked calls, cursors, request states and
+ * subscriptions stay with their replica; every other call goes to a replica that `ReplicaChooser` chooses. A call moves
+ * to another replica only if nothing of it was sent. Lists and descriptions come from one replica, the lead, so that
+ * they do not change from call to call.
  */
 export class ReplicatedUpstream implements Upstream {
   readonly name: string;
@@ -60,7 +61,7 @@ export class ReplicatedUpstream implements Upstream {
   private readonly elicitations = new RecentMap<Replica>(MOST_ELICITATIONS);
   private readonly counts = new Map<string, ReplicaCounts>();
   private readonly wrapped = new WeakMap<ParkedCall, ParkedCall>();
-  /** The choices to record. */
+  /** The choices that belong to the sample and are recorded. */
   private readonly sampled = new WeakSet<ReplicaChoice>();
   private readonly listeners: ((event: WatchEvent) => void)[] = [];
   private first: Replica;
@@ -83,7 +84,7 @@ export class ReplicatedUpstream implements Upstream {
     return `server:${this.name}`;
   }
 
-  /** Begins with the choices that an earlier process recorded. */
+  /** Learns from the choices that an earlier process recorded. */
   private async recall(): Promise<void> {
     try {
       for (const { chosen, requestClass, reward } of (await this.options.choices?.latest(this.pool)) ?? [])
@@ -113,7 +114,7 @@ export class ReplicatedUpstream implements Upstream {
     }
   }
 
-  /** The replica that an opaque value of the call belongs to, and the call with the replica's own value. */
+  /** If the call has an opaque value of a replica: that replica, and the call with the replica's own value. */
   private boundTo(call: UpstreamCall): { readonly replica: Replica; readonly call: UpstreamCall } | undefined {
     const { method, params, after } = call;
     const isTask = TASK_METHODS.includes(method);
@@ -147,7 +148,7 @@ export class ReplicatedUpstream implements Upstream {
       if (session !== undefined) this.sessions.set(session, replica);
       const outcome = await this.send(replica, caller, call, next !== undefined, choice);
       const movable = outcome.kind === 'error' && isUnsent(outcome.error) && !call.cancellation.cancelled;
-      // A failure to follow a task does not say whether the task had been created.
+      // If following a task fails, the outcome does not say whether the task was created.
       if (!movable || call.tasks === 'follow' || tried.size >= this.replicas.length) return outcome;
       next = undefined;
     }
@@ -165,7 +166,10 @@ export class ReplicatedUpstream implements Upstream {
     return choice;
   }
 
-  /** Calls of one tool are a class. The names of unknown tools come from callers, so they share the class of the rest. */
+  /**
+   * Calls of one tool form a class. Callers can invent names of unknown tools, so unknown tools share one class with
+   * all other calls.
+   */
   private classOf({ method, params }: UpstreamCall): string {
     if (method !== 'tools/call') return '';
     const name = params.get('name');
@@ -192,8 +196,8 @@ export class ReplicatedUpstream implements Upstream {
   }
 
   /**
-   * A request whose outcome does not change the estimates: lists and requests about tasks are not comparable with other
-   * calls.
+   * Sends a request without changing the estimates, because lists and requests about tasks are not comparable with
+   * other calls.
    */
   private async pass(replica: Replica, caller: Caller, call: UpstreamCall): Promise<Outcome> {
     const outcome = this.bound(replica, await replica.upstream.request(caller, call));
@@ -210,7 +214,8 @@ export class ReplicatedUpstream implements Upstream {
       calls: count.calls + 1,
       failures: count.failures + (found?.success === false ? 1 : 0),
     });
-    // A caller that stays with a replica could otherwise turn other callers away from it with wrong arguments.
+    // Errors that a replica answers to a bound caller do not count. Otherwise a caller could keep other callers away
+    // from the replica by sending wrong arguments.
     if (!found || (pinned && found.answered)) {
       this.chooser.released(choice);
       return;
@@ -301,7 +306,7 @@ export class ReplicatedUpstream implements Upstream {
     }
   }
 
-  /** The replica whose lists callers see: the first one, until it is down. */
+  /** The replica whose lists callers see. It stays the same until it is down. */
   private lead(): Replica {
     if (isDown(this.first)) {
       const other = this.replicas.find((replica) => !isDown(replica));
@@ -313,7 +318,7 @@ export class ReplicatedUpstream implements Upstream {
   private becomeLead(replica: Replica): void {
     if (this.first === replica) return;
     this.first = replica;
-    this.options.log.debug({ server: this.name, replica: replica.place }, 'lists come from another replica now');
+    this.options.log.debug({ server: this.name, replica: replica.place }, 'the lists now come from another replica');
     for (const kind of LIST_KINDS) for (const deliver of this.listeners) deliver({ kind });
   }
 
@@ -342,7 +347,7 @@ export class ReplicatedUpstream implements Upstream {
     throw unsent;
   }
 
-  /** A replica cannot be reached: its subscriptions move. */
+  /** Moves the subscriptions of a replica that cannot be reached. */
   private unreached(replica: Replica): void {
     void this.watches.moveFrom(
       replica,
@@ -360,7 +365,7 @@ export class ReplicatedUpstream implements Upstream {
     this.listeners.push(deliver);
     const heard = (replica: Replica, event: WatchEvent): void => {
       if (event.kind === 'toolsListChanged' && !event.lapsed) this.comparison.changed(replica);
-      // The lists of the other replicas are not shown.
+      // Callers do not see the lists of the other replicas.
       if (replica === this.first) deliver(event);
     };
     return Promise.all(

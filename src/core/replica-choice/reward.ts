@@ -1,21 +1,28 @@
-/** How a call at a replica ended. */
+/** The outcome of a call at a replica. */
 export interface ReplicaOutcome {
   readonly success: boolean;
-  /** Milliseconds. */
+  /** The latency of the call, in milliseconds. */
   readonly latency: number;
   /** The score of an evaluator from 0 to 1, if there is one. */
   readonly quality?: number;
-  /** The failure is an answer of the replica, such as the error of a tool: it opens no circuit breaker. */
+  /**
+   * Whether the failure is an answer of the replica, such as the error of a tool. Such a failure opens no circuit
+   * breaker.
+   */
   readonly answered?: boolean;
 }
 
 /**
- * Scores of evaluators for equivalent upstreams: the name of a server or agent, and for a server with replicas the
- * position of the replica, from 1. From 0 to 1; undefined without a score.
+ * Returns the score of evaluators for one of several equivalent upstreams, from 0 to 1; undefined if there is no score.
+ * `upstream` is the name of the server or agent. `replica` is the position of the replica, from 1, for a server with
+ * replicas.
  */
 export type QualitySource = (upstream: string, replica?: number) => number | undefined;
 
-/** The worth of an outcome, from 0 to 1: a failure is worth nothing, however fast; a call at the objective half. */
+/**
+ * The reward of an outcome, from 0 to 1. A failure has reward 0, however fast. A success with a latency at the
+ * objective has half the reward.
+ */
 export function rewardOf({ success, latency, quality = 1 }: ReplicaOutcome, objective: number): number {
   if (!success) return 0;
   const ratio = Math.max(0, latency) / objective;

@@ -18,21 +18,22 @@ type Tools = ReadonlyMap<string, string>;
 
 const MOST_PAGES = 50;
 const MOST_TOOLS = 10_000;
-/** The age from which a list is read again without a reason, in milliseconds. */
+/** The age at which a list is read again even without an announced change, in milliseconds. */
 const MOST_AGE = 5 * 60_000;
 /** The pause before a changed list is read, in milliseconds. */
 const CHANGE_PAUSE = 1_000;
-/** Names in one report. */
+/** The most tool names in one report. */
 const SHOWN = 3;
 
 /**
  * Compares the tools of replicas with those of the lead, which callers see. A replica gets no calls of a tool that it
- * lacks or defines otherwise: the pin of a tool belongs to the name of the server, and every replica must honour it.
+ * lacks or defines differently, because callers saw the lead's definition, and the pin of a tool is valid for all
+ * replicas of the server.
  */
 export class ToolComparison {
   private readonly tools = new Map<string, { readonly tools: Tools; readonly at: number }>();
   private readonly reading = new Map<string, Promise<void>>();
-  /** The differences as they were reported, by replica, for one lead. */
+  /** The reported differences by replica, for the current lead. */
   private differences = new Map<string, string>();
   private comparedWith: Replica | undefined;
   private timer: NodeJS.Timeout | undefined;
@@ -40,8 +41,8 @@ export class ToolComparison {
   constructor(private readonly options: ToolComparisonOptions) {}
 
   /**
-   * The list of the replica may have changed. The known one counts until the new one is read, a moment later: a replica
-   * that announces changes without pause causes few requests.
+   * Called when the list of the replica may have changed. The known list counts until the new list is read after a
+   * short pause. The pause limits the requests for a replica that announces changes without end.
    */
   changed({ id }: Replica): void {
     const known = this.tools.get(id);
@@ -64,7 +65,7 @@ export class ToolComparison {
     this.report();
   }
 
-  /** Whether the tool is one of the lead's, as far as the lists are known. */
+  /** Whether the known list of the lead contains the tool. */
   knows(tool: string): boolean {
     return this.tools.get(this.options.lead().id)?.tools.has(tool) ?? false;
   }
@@ -77,7 +78,7 @@ export class ToolComparison {
     return own === undefined || hash === undefined || own.get(tool) === hash;
   }
 
-  /** How the tools of a replica differ from those of the lead; undefined if they do not, or are not known. */
+  /** How the tools of a replica differ from those of the lead; undefined if they do not differ or are not known. */
   difference({ id }: Replica): string | undefined {
     if (this.comparedWith !== this.options.lead()) this.report();
     return this.differences.get(id);
@@ -97,7 +98,7 @@ export class ToolComparison {
     return parts.length > 0 ? parts.join('; ') : undefined;
   }
 
-  /** Compares all lists, and logs differences that are new. */
+  /** Compares all lists, and logs new differences. */
   private report(): void {
     const { replicas, server, log, lead } = this.options;
     const before = this.differences;
@@ -110,7 +111,7 @@ export class ToolComparison {
       this.differences.set(replica.id, difference);
       if (before.get(replica.id) === difference) continue;
       const fields = { event: 'replica.differs', server, replica: replica.place, why: difference };
-      log.warn(fields, 'the tools of a replica differ');
+      log.warn(fields, 'the tools of a replica differ from those that the gateway lists');
     }
   }
 

@@ -8,10 +8,10 @@ const digest = (text: string): string => createHash('sha256').update(text).diges
  */
 export function callerKey(principal: string): string | undefined {
   if (principal === '') return undefined;
-  // The key of a principal begins with its tenant, if it has one.
+  // The key of a principal begins with the tenant, if the principal has a tenant.
   const tenant = principal.startsWith('~') ? digest(principal.slice(0, principal.indexOf('#'))) : '';
   return `${tenant}.${digest(principal)}`;
 }
 
-/** The tenant of a caller by its key. Callers of different tenants never learn from each other. */
+/** The tenant in the key of a caller. Callers of different tenants never learn from each other. */
 export const tenantOf = (key: string): string => key.slice(0, Math.max(0, key.indexOf('.')));

@@ -1,8 +1,8 @@
 import { stem } from './porter2.js';
 
 /**
- * English words for Chinese words that are common in descriptions of tools, so that a need in one language finds a tool
- * described in the other. General vocabulary; each word has one to three translations.
+ * English words for Chinese words that are common in descriptions of tools, so that a need in Chinese finds a tool
+ * described in English. The words are general vocabulary; each has one to three translations.
  */
 const WORDS = `搜索 search|查询 query search|查找 find|获取 get|列表 list|创建 create|新建 create|生成 generate|删除 delete|更新 update|修改 edit
 添加 add|发送 send|下载 download|上传 upload|读取 read|写入 write|保存 save|打开 open|计算 calculate|转换 convert|翻译 translate|分析 analyze

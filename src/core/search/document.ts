@@ -3,14 +3,14 @@ import { bigramsOf, hashOf, termsOf } from './tokenize.js';
 
 /** A tool, or a skill of an agent, as the text that search reads. */
 export interface SearchDocument {
-  /** Identifies the document in results; unique in its server. The name by default. */
+  /** Identifies the document in results. The key is unique within a server; by default it is the name. */
   readonly key?: string;
   readonly name: string;
   readonly title?: string;
   readonly description?: string;
   readonly parameters?: readonly Parameter[];
   readonly tags?: readonly string[];
-  /** Messages that the skill is for. */
+  /** Examples of messages that the skill is meant for. */
   readonly examples?: readonly string[];
 }
 
@@ -24,8 +24,8 @@ export interface SearchServer {
 }
 
 /**
- * A field: its weight; how strongly its length counts (b); the length that does not change the score (pivot); the most
- * terms that are read.
+ * The settings of a field. `b`: how strongly the length of the field lowers a score. `pivot`: the length that does not
+ * change the score. `most`: the most terms that are read.
  */
 interface Field {
   readonly weight: number;
@@ -33,35 +33,39 @@ interface Field {
   readonly pivot: number;
   readonly most: number;
   readonly bigrams: boolean;
-  /** Whether the field is the same for all tools of a server: a term counts once, and a short text gains nothing. */
+  /**
+   * Whether the field is the same for all tools of a server. In such a field a term counts only once, and a short text
+   * does not raise the score.
+   */
   readonly shared?: boolean;
 }
 
 /**
- * Tuned on the train and dev splits of `npm run bench:routing`. The pivots are constants instead of mean lengths of the
- * index: a server with long descriptions cannot change the scores of another one.
+ * Tuned on the train and dev splits of `npm run bench:routing`. The pivots are constants instead of mean lengths over
+ * the index, so that a server with long descriptions cannot change the scores of another server.
  */
 const FIELDS = {
   name: { weight: 1.2, b: 0.5, pivot: 3, most: 16, bigrams: true },
   description: { weight: 1, b: 0.8, pivot: 10, most: 200, bigrams: true },
   parameterNames: { weight: 0.56, b: 0.6, pivot: 6, most: 60, bigrams: true },
   parameterDescriptions: { weight: 0.6, b: 0.6, pivot: 25, most: 300, bigrams: false },
-  // A server's text counts for all of its tools, so one that names every need must not gain by it.
+  // The text of a server counts for all of its tools, so these settings keep a text that names every need from raising
+  // scores.
   server: { weight: 1, b: 0.8, pivot: 8, most: 40, bigrams: false, shared: true },
   tags: { weight: 0.5, b: 0.6, pivot: 6, most: 30, bigrams: false },
   examples: { weight: 0.5, b: 0.6, pivot: 20, most: 100, bigrams: false },
 } as const satisfies Record<string, Field>;
 
-/** Saturation of the weighted frequency of a term. */
+/** The BM25 constant for the saturation of a term's weighted frequency. */
 const K1 = 0.84;
-/** The most occurrences of a term that count in one field: repeating a word gains nothing. */
+/** The most occurrences of a term that count in one field, so that repeating a word does not raise the score. */
 const MOST_REPEATS = 3;
-/** Characters that are read of one text. A longer text is not tokenized beyond this length. */
+/** The number of characters that are read of one text. The rest of a longer text is ignored. */
 const LONGEST_TEXT = 8_000;
-/** A text of at least this many terms is stuffed if one term makes up this share of it. */
+/** A text with at least `STUFFED_TERMS` terms counts as stuffed if one term makes up `STUFFED_SHARE` of the text. */
 const STUFFED_TERMS = 30;
 const STUFFED_SHARE = 0.25;
-/** A description of more distinct terms than this names everything rather than one tool. */
+/** A description with more distinct terms than this also counts as stuffed, because it does not describe one tool. */
 const STUFFED_DISTINCT = 400;
 /** Scores of a stuffed document are multiplied by this factor. */
 const STUFFED_TRUST = 0.3;
@@ -69,9 +73,9 @@ const STUFFED_TRUST = 0.3;
 /** The index entry of one document: each term's hash with its saturated weight, from 0 to 1. */
 export interface AnalysedDocument {
   readonly impacts: ReadonlyMap<number, number>;
-  /** The document repeats words, or names too many of them. */
+  /** The document repeats a word too often, or has too many different words. */
   readonly stuffed: boolean;
-  /** The factor of its scores: the trust in the server, reduced for a stuffed document. */
+  /** The factor of the document's scores: the trust in the server, reduced for a stuffed document. */
   readonly trust: number;
   /** The sorted terms of name and description. */
   readonly text: Uint32Array;

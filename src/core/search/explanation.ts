@@ -12,28 +12,32 @@ import {
   type ToolRanking,
 } from './tool-ranking.js';
 
-/** A term of the query that a tool has, and its part of the tool's score for the whole query. */
+/**
+ * A term of the query that a tool has, and the part of the tool's score for the whole query that comes from this term.
+ */
 export interface ExplainedTerm {
   readonly term: string;
   /** The word of the tool that stands for the term, if the tool does not have the term itself. */
   readonly synonym?: string;
-  /** The weight of the word in the tool, from 0 to 1, and times its rarity the part of the score. */
+  /**
+   * The weight of the word in the tool, from 0 to 1. The weight times the rarity of the word is its part of the score.
+   */
   readonly weight: number;
   readonly worth: number;
 }
 
 export interface ExplainedHit extends Hit {
   readonly terms: readonly ExplainedTerm[];
-  /** The amount that earlier outcomes add, as a share of the best score of the words. */
+  /** The amount that earlier outcomes add, as a share of the best score from words alone. */
   readonly learned: number;
   /** The rank by words alone, from 1; undefined if it is beyond the results. */
   readonly plainRank: number | undefined;
 }
 
 export interface Explanation {
-  /** The parts of the query that are ranked one by one, if there are several. */
+  /** The separate needs in the query, if there are several. Each is ranked by itself. */
   readonly needs: readonly string[];
-  /** The terms of the query with how much each distinguishes tools. */
+  /** The terms of the query. `rarity` says how much the term distinguishes tools. */
   readonly terms: readonly { readonly term: string; readonly rarity: number }[];
   readonly hits: readonly ExplainedHit[];
   /** The servers that fit the whole query, by their best tools. */
@@ -42,7 +46,7 @@ export interface Explanation {
 
 const MOST_EXPLAINED = 32;
 
-/** Says why a search ranks its results in this order. `options.learned` counts as if learning were on. */
+/** Explains why a search ranks its results in this order. `options.learned` counts as if learning were on. */
 export function explain(index: ToolRanking, query: string, options: SearchOptions): Explanation {
   const { learned, ...words } = options;
   const text = query.slice(0, LONGEST_QUERY);

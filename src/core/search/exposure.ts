@@ -16,17 +16,17 @@ import { describeFound, type FoundTool, type ToolSearch } from './tool-search.js
 /** `auto` lists every tool up to these limits. Four characters are about one token. */
 const MOST_LISTED = 40;
 const MOST_LISTED_CHARACTERS = 4 * 10_000;
-/** Servers that an answer names as missing from the search. */
+/** The most servers that an answer names as missing from the search. */
 const MOST_MISSING = 20;
 const NEAREST = 3;
 
 /**
- * How a view of several servers shows its tools: all of them, or a search and the pinned ones. It changes the lists,
- * never the rights of a caller.
+ * Decides how a view of several servers shows its tools: all tools, or `search_tools` and the pinned tools. This
+ * changes the lists, never the permissions of a caller.
  */
 export class Exposure {
   private readonly pinned = new WeakMap<ExposureOptions, readonly Glob[]>();
-  /** Of lists and of single tools, in characters. */
+  /** The sizes of lists and of single tools, in characters. */
   private readonly sizes = new WeakMap<Item | readonly Item[], number>();
 
   constructor(
@@ -36,7 +36,7 @@ export class Exposure {
   ) {}
 
   /**
-   * Replaces the options of the views that have none of their own, and notifies clients that their lists may have
+   * Replaces the options for views without options of their own, and notifies clients that their lists may have
    * changed.
    */
   configure(options: ExposureOptions): void {
@@ -57,7 +57,7 @@ export class Exposure {
     return this.applies(call) && call.method === 'tools/call' && call.params.get('name') === SEARCH_TOOLS;
   }
 
-  /** The call that a `call_tool` stands for; other calls stay as they are. */
+  /** For `call_tool`, the call of the tool that it names. Other calls are returned unchanged. */
   unwrapped(call: Call): Call {
     return this.applies(call) && isCallTool(call) ? calledTool(call) : call;
   }
@@ -67,7 +67,7 @@ export class Exposure {
     const args = params.get('arguments');
     const { query, limit = DEFAULT_RESULTS, server, detail = 'full' } = isObject(args) ? args : {};
     if (typeof query !== 'string' || query.trim() === '')
-      return problem('"query" must be a text: one need in plain words');
+      return problem('"query" must be a string: one need in plain words');
     if (typeof limit !== 'number' || !Number.isInteger(limit) || limit < 1 || limit > MOST_RESULTS) {
       return problem(`"limit" must be a whole number from 1 to ${MOST_RESULTS}`);
     }
@@ -94,7 +94,7 @@ export class Exposure {
     return new ProtocolError('tool_not_found', message, { outcome: 'not_executed', data: { name, nearest } });
   }
 
-  /** The tools that a list shows instead of all, or undefined if it shows all. */
+  /** The tools that a list shows instead of all tools; undefined if the list shows all tools. */
   async list(caller: Caller, call: Call): Promise<RawObject | undefined> {
     if (!this.applies(call)) return undefined;
     const { catalog } = this;
@@ -149,7 +149,7 @@ export class Exposure {
     return count > MOST_LISTED || parts.reduce((sum, part) => sum + this.visibleSize(part), 0) > MOST_LISTED_CHARACTERS;
   }
 
-  /** Hidden tools do not count: the form of the list would tell of them. */
+  /** Hidden tools do not count, because the form of the list would reveal that they exist. */
   private visibleSize({ snapshot: { items, byKey }, hidden }: ShownPart): number {
     let size = this.sizeOf(items);
     for (const key of hidden) size -= this.sizeOf(byKey.get(key)!);
@@ -171,6 +171,6 @@ export class Exposure {
 const isOne = (measured: Item | readonly Item[]): measured is Item => 'value' in measured;
 const content = (text: string): JsonValue => [{ type: 'text', text }];
 const answer = (text: string): RawObject => RawObject.from({ content: content(text) } satisfies JsonObject);
-/** A model reads the text and corrects its call. */
+/** An error as a tool result, because a model reads the text of a result and corrects its call. */
 const problem = (text: string): RawObject =>
   RawObject.from({ content: content(text), isError: true } satisfies JsonObject);

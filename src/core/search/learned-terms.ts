@@ -8,13 +8,16 @@ import type { Rarity } from './tool-key.js';
 const DISTINCT_QUERIES = 2;
 
 /**
- * Terms that people search with when they end up with a tool: a field of the tool that its server did not write. Kept as
- * hashes of stems.
+ * Search terms of past searches that led to a successful call of a tool. They are an additional field of the tool,
+ * which its server did not write. Terms are stored as hashes of stems.
  */
 export class LearnedTerms {
   constructor(private readonly byTerm: OutcomesByTerm) {}
 
-  /** Adds the share of a need's terms that each tool has learned, weighted by rarity. `except` is left out. */
+  /**
+   * For each tool, the share of the need's terms that past searches link to the tool, weighted by rarity. `except` is a
+   * search that is left out.
+   */
   support(terms: readonly string[], rarityOf: Rarity, reader: Reader, except?: number): Support {
     const support = new Support();
     const distinct = [...new Set(terms)];
@@ -23,7 +26,7 @@ export class LearnedTerms {
     if (all === 0) return support;
     for (const [index, term] of distinct.entries()) {
       for (const teachers of this.teachersOf(hashOf(term), reader, except)) {
-        // One amount for each caller, independent of the number of its searches.
+        // Each caller adds the same amount, whatever the number of the caller's searches.
         const callers = new Map(teachers.map((outcome) => [outcome.caller, outcome]));
         for (const outcome of callers.values()) support.add(outcome, rarity[index]! / all);
       }
@@ -31,7 +34,7 @@ export class LearnedTerms {
     return support;
   }
 
-  /** The outcomes that taught a term, for each tool with enough distinct searches. */
+  /** The outcomes whose searches contain the term, grouped by tool. Skips tools with too few distinct searches. */
   private *teachersOf(term: number, reader: Reader, except: number | undefined): Generator<KeptOutcome[]> {
     const tools = new Map<string, KeptOutcome[]>();
     for (const outcome of this.byTerm.outcomes(term, reader)) {

@@ -19,7 +19,7 @@ function index(): ToolRanking {
   return found;
 }
 
-/** Words that no description has: people say "snapshot", the tool says "photo". */
+/** Search words that no description contains, as if people said "snapshot" where the tool says "photo". */
 const SLANG = new Map(TOPICS.map((topic, number) => [topic, `slang${String.fromCharCode(97 + number)}word`]));
 
 function teach(learning: Learning, callers: readonly string[], searches = 4): void {
@@ -38,7 +38,7 @@ const top = (tools: ToolRanking, learning: Learning, caller: string | undefined,
   tools.search(query, { limit: 5, learned: learning.for(caller) }).map(({ name }) => name);
 
 describe('Learning', () => {
-  it('learns words of successful searches that no description has', () => {
+  it('learns words that only successful searches contain and no description has', () => {
     const tools = index();
     const learning = new Learning();
     teach(learning, ['ann', 'ben', 'cid', 'dan']);
@@ -48,7 +48,7 @@ describe('Learning', () => {
     expect(top(tools, learning, 'eve', 'create slangcword later')[0]).toBe('create_ticket');
   });
 
-  it('a single caller learns for itself', () => {
+  it('a single caller learns from its own searches', () => {
     const tools = index();
     const learning = new Learning();
     teach(learning, ['ann']);
@@ -103,7 +103,7 @@ describe('the latest outcomes decide', () => {
   const teachOne = (learning: Learning, caller: string, number: number, tool: typeof photo): void =>
     learning.record({ caller, terms: ['share', 'zorp', `word${number}`], tool });
 
-  it('of a caller that changed its mind, also after a long time of other outcomes', () => {
+  it('of a caller that now uses another tool for the same search', () => {
     const learning = new Learning();
     for (let number = 0; number < 40; number += 1) teachOne(learning, 'ann', number, photo);
     expect(search(learning, 'ann')[0]).toBe('share_photo');
@@ -111,7 +111,7 @@ describe('the latest outcomes decide', () => {
     expect(search(learning, 'ann')[0]).toBe('share_parcel');
   });
 
-  it("of a caller's own, however many others have outcomes with the same words", () => {
+  it('of the caller itself, however many other callers have outcomes with the same words', () => {
     const learning = new Learning();
     for (let other = 0; other < 60; other += 1)
       for (let number = 0; number < 3; number += 1) teachOne(learning, `other${other}`, number, photo);
@@ -123,7 +123,7 @@ describe('the latest outcomes decide', () => {
     ['a burst of other callers', (number: number) => `old${number}`, 1],
     ['another tenant', (number: number) => `north.${number}`, 1],
     ['loud callers', (number: number) => `loud${number}`, 60],
-  ])('of callers after %s', (_, caller, each) => {
+  ])('of new callers, even after outcomes of %s', (_, caller, each) => {
     const learning = new Learning();
     for (let number = 0; number < 50; number += 1)
       for (let search = 0; search < each; search += 1)
@@ -136,14 +136,14 @@ describe('the latest outcomes decide', () => {
     expect(search(learning, 'newcomer')).toContain('share_parcel');
   });
 
-  it('in a replay, also after an old burst of many callers', () => {
+  it('in a replay, even after an old burst of many callers', () => {
     const learning = new Learning();
     for (let number = 0; number < 300; number += 1) teachOne(learning, `old${number}`, number, photo);
     teachOne(learning, 'ann', 1, parcel);
     expect(learning.outcomes.latest(200)[0]).toMatchObject({ caller: 'ann', tool: parcel });
   });
 
-  it('a term that only another tenant searched with is not learned from a single own search', () => {
+  it('of the own tenant only: searches of another tenant do not count toward the minimum for a term', () => {
     const learning = new Learning();
     teachOne(learning, 'north.ann', 1, parcel);
     for (let number = 2; number < 10; number += 1) teachOne(learning, 'south.ben', number, parcel);
@@ -158,7 +158,7 @@ describe('poisoning', () => {
     VERBS.flatMap((verb) => [`${verb} one ${topic}`, `${verb} ${SLANG.get(topic)} tomorrow`, `${verb} something`]),
   );
 
-  /** The most ranks by which a tool of the top 5 moves. A tool that leaves or enters is at rank 6 outside. */
+  /** The most ranks by which a tool of the top 5 moves. A tool outside the top 5 counts as rank 6. */
   function mostMoved(before: readonly string[], after: readonly string[]): number {
     const rank = (list: readonly string[], name: string): number => (list.includes(name) ? list.indexOf(name) : 5);
     return Math.max(0, ...[...before, ...after].map((name) => Math.abs(rank(before, name) - rank(after, name))));
@@ -173,23 +173,26 @@ describe('poisoning', () => {
         return { server: topic, name: `${VERBS[number % VERBS.length]}_${topic}` };
       },
     ],
-  ])('one caller with 10,000 false successes %s moves no other top 5 by more than one rank', (_, toolOf) => {
-    const tools = index();
-    const learning = new Learning();
-    teach(learning, honest, 6);
-    learning.replay(tools);
-    const searchers = ['ann', 'newcomer', undefined];
-    const before = searchers.map((caller) => queries.map((query) => top(tools, learning, caller, query)));
-    for (let number = 0; number < 10_000; number += 1) {
-      const text = `${queries[number % queries.length]} extra${number}x`;
-      learning.record({ caller: 'mallory', terms: termsOf(text), tool: toolOf(number) });
-    }
-    learning.replay(tools);
-    for (const [who, caller] of searchers.entries()) {
-      for (const [number, query] of queries.entries()) {
-        const after = top(tools, learning, caller, query);
-        expect(mostMoved(before[who]![number]!, after), `${caller}: ${query}`).toBeLessThanOrEqual(1);
+  ])(
+    '10,000 false successes of one caller %s move no tool in another caller’s top 5 by more than one rank',
+    (_, toolOf) => {
+      const tools = index();
+      const learning = new Learning();
+      teach(learning, honest, 6);
+      learning.replay(tools);
+      const searchers = ['ann', 'newcomer', undefined];
+      const before = searchers.map((caller) => queries.map((query) => top(tools, learning, caller, query)));
+      for (let number = 0; number < 10_000; number += 1) {
+        const text = `${queries[number % queries.length]} extra${number}x`;
+        learning.record({ caller: 'mallory', terms: termsOf(text), tool: toolOf(number) });
       }
-    }
-  });
+      learning.replay(tools);
+      for (const [who, caller] of searchers.entries()) {
+        for (const [number, query] of queries.entries()) {
+          const after = top(tools, learning, caller, query);
+          expect(mostMoved(before[who]![number]!, after), `${caller}: ${query}`).toBeLessThanOrEqual(1);
+        }
+      }
+    },
+  );
 });

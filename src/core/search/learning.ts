@@ -5,18 +5,24 @@ import { PastQueries } from './past-queries.js';
 import type { LearnedScores, Rarity, Suggestion } from './tool-key.js';
 import type { ToolRanking } from './tool-ranking.js';
 
-/** Weights that a replay chooses from. 0 switches a part off. */
+/** The weights that a replay can choose. 0 switches a part off. */
 const WEIGHTS = [0, 0.1, 0.2, 0.3, 0.45, 0.6, 0.8];
-const REPLAYED = 200;
-/** The longest slice of a replay, in milliseconds. */
+const REPLAYED = 400;
+/** The longest slice of a replay, in milliseconds, before other work runs. */
 const SLICE = 2;
-/** The share of one need's best score that learning adds to a tool at most, before its weight. */
+/**
+ * The most that learning adds to a tool's score, as a share of the best score for the need, before the weight is
+ * applied.
+ */
 const MOST_SHARE = 1.5;
 /** A higher weight must improve the replay by this much, in mean reciprocal rank. */
 const IMPROVEMENT = 0.002;
 
 export interface LearningOptions extends OutcomesOptions {
-  /** The number of callers that must agree before their outcomes count for others; with 1 every caller is trusted. */
+  /**
+   * The number of callers that must have the same outcome before it counts for other callers. With 1, each outcome
+   * counts for all callers.
+   */
   readonly confirmations?: number;
 }
 
@@ -28,9 +34,9 @@ export interface Weights {
 export const NO_WEIGHTS: Weights = { terms: 0, votes: 0 };
 
 /**
- * Learns from outcomes: terms of successful searches become a field of their tool, and the nearest past searches vote.
- * Both weights begin at 0 and rise only while a replay of the last outcomes improves, so learning that does not help
- * changes nothing.
+ * Learns from outcomes in two ways: terms of successful searches become a field of the tool, and the most similar past
+ * searches vote for tools. Both weights begin at 0 and rise only while a replay of the last outcomes improves. Learning
+ * that does not help therefore changes nothing.
  */
 export class Learning {
   private readonly byTerm = new OutcomesByTerm();
@@ -50,7 +56,10 @@ export class Learning {
     return this.chosen;
   }
 
-  /** Search learns from authenticated callers only: `caller` is undefined for any other. */
+  /**
+   * Records an outcome. `caller` is undefined for a caller that is not authenticated; search does not learn from that
+   * caller.
+   */
   record(outcome: Omit<SearchOutcome, 'caller'> & { readonly caller: string | undefined }): void {
     const { caller } = outcome;
     if (caller !== undefined) this.outcomes.add({ ...outcome, caller });
@@ -64,12 +73,15 @@ export class Learning {
     };
   }
 
-  /** Uses weights that another replay chose. */
+  /** Uses weights that the replay of another replica chose. */
   use(weights: Weights): void {
     this.chosen = weights;
   }
 
-  /** Chooses the weights: repeats the searches of the last outcomes, each without its own contribution. */
+  /**
+   * Chooses the weights: repeats the searches of the last outcomes. Each repeated search ignores what was learned from
+   * itself.
+   */
   replay(index: ToolRanking): Weights {
     const steps = this.replaySteps(index);
     for (let step = steps.next(); ; step = steps.next()) {
@@ -77,7 +89,7 @@ export class Learning {
     }
   }
 
-  /** The same in slices of a few milliseconds: calls go on between them. */
+  /** Like `replay`, but in slices of a few milliseconds, so that calls continue in between. */
   async replayInSlices(index: ToolRanking): Promise<Weights> {
     const steps = this.replaySteps(index);
     for (let began = performance.now(); ; ) {
@@ -89,10 +101,12 @@ export class Learning {
     }
   }
 
-  /** A replay that pauses after every search. */
+  /** A replay that yields before every search. */
   private *replaySteps(index: ToolRanking): Generator<undefined, Weights> {
-    const votes = yield* this.climb(index, this.chosen, 'votes');
-    this.chosen = yield* this.climb(index, votes, 'terms');
+    // Chooses the weight of terms first. Votes often suggest the same tools, but they displace the best result more
+    // often.
+    const terms = yield* this.climb(index, NO_WEIGHTS, 'terms');
+    this.chosen = yield* this.climb(index, terms, 'votes');
     return this.chosen;
   }
 
@@ -162,7 +176,10 @@ interface Request {
 
 const meanOf = (values: readonly number[]): number => values.reduce((sum, value) => sum + value, 0) / values.length;
 
-/** The mean improvement of callers, without the two that would move it most: no single caller sets the weights. */
+/**
+ * The mean improvement over callers. Ignores the two callers that change the mean most, so that no single caller
+ * decides about the weights.
+ */
 function improvement(before: ReadonlyMap<string, number>, after: ReadonlyMap<string, number>): number {
   const changes = [...after]
     .map(([caller, quality]) => quality - (before.get(caller) ?? quality))

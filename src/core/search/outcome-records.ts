@@ -1,15 +1,15 @@
 import type { Weights } from './learning.js';
 import type { KeptOutcome } from './outcomes.js';
 
-/** An outcome as all replicas share it. */
+/** An outcome that all replicas share. */
 export interface SharedOutcome extends KeptOutcome {
-  /** The words of the search, if the operator allows to keep them. */
+  /** The words of the search, if the operator allows the gateway to keep them. */
   readonly text?: string | undefined;
 }
 
 /**
- * Selects the outcomes that a command removes: those that match every given member. If no member is given, all
- * outcomes.
+ * Selects the outcomes that a command removes: the outcomes that match every given member, or all outcomes if no member
+ * is given.
  */
 export interface ForgetFilter {
   /** The key of a caller, as `callerKey` makes it. */
@@ -22,17 +22,19 @@ export interface ForgetFilter {
 /** The changes since a version. */
 export interface OutcomeChanges {
   readonly version: number;
-  /** In the order in which they were stored. */
+  /** The outcomes, in the order in which they were stored. */
   readonly outcomes: readonly SharedOutcome[];
   /** Whether `outcomes` are all outcomes that exist; any other outcome was removed. */
   readonly all: boolean;
   /** The weights that a replay chose last. */
   readonly weights: Weights;
-  /** Rises with every replay. */
+  /** The number of the replay. Each replay increases it. */
   readonly replay: number;
 }
 
-/** The stored outcomes. The database limits them in all and per caller, and every replica mirrors it. */
+/**
+ * The stored outcomes. The database limits their number in total and per caller. Every replica keeps a copy in memory.
+ */
 export interface OutcomeRecords {
   since(version: number): Promise<OutcomeChanges>;
   add(outcomes: readonly SharedOutcome[]): Promise<void>;

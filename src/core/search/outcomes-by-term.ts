@@ -2,9 +2,9 @@ import { tenantOf } from './caller-key.js';
 import type { KeptOutcome, OutcomeListener } from './outcomes.js';
 import { hashOf } from './tokenize.js';
 
-/** The latest outcomes of one caller that are read for one term. Earlier ones have no effect. */
+/** The most outcomes of one caller that are read for one term. Earlier outcomes have no effect. */
 const MOST_PER_CALLER = 20;
-/** The other callers that are read for one term: those with the latest outcomes. */
+/** The most other callers that are read for one term. Callers with the latest outcomes are read first. */
 const MOST_CALLERS = 30;
 
 /** The caller that searches, and the other callers of its tenant whose outcomes may count for it. */
@@ -15,15 +15,15 @@ export interface Reader {
 
 interface Own {
   readonly caller: string;
-  /** The oldest first. */
+  /** The oldest outcome is first. */
   readonly outcomes: KeptOutcome[];
 }
 
 /** The outcomes with one term in one tenant. */
 class Callers {
-  /** The caller with the latest outcome is the last. */
+  /** The caller with the latest outcome is last. */
   private readonly byCaller = new Map<string, Own>();
-  /** Made when it is read after a change. */
+  /** The callers in reverse order. Computed on the first read after a change. */
   private newest: readonly Own[] | undefined;
 
   get size(): number {
@@ -60,8 +60,8 @@ class Callers {
 }
 
 /**
- * Finds outcomes by the hashes of their terms, separately for each tenant and caller, so that the outcomes of one never
- * displace those of another.
+ * Finds outcomes by the hashes of their terms, separately for each tenant and caller, so that the outcomes of one
+ * caller never displace those of another.
  */
 export class OutcomesByTerm implements OutcomeListener {
   private readonly tenants = new Map<string, Map<number, Callers>>();
@@ -88,7 +88,7 @@ export class OutcomesByTerm implements OutcomeListener {
     if (byTerm?.size === 0) this.tenants.delete(tenant);
   }
 
-  /** The latest outcomes with a term: those of the reader, and those of other callers that count for it. */
+  /** The latest outcomes with a term: the reader's own, and those of other callers that count for the reader. */
   *outcomes(term: number, { caller, counts }: Reader): Generator<KeptOutcome> {
     const callers = this.tenants.get(tenantOf(caller))?.get(term);
     if (!callers) return;
@@ -104,7 +104,7 @@ export class OutcomesByTerm implements OutcomeListener {
   }
 }
 
-/** The newest first. */
+/** The outcomes, newest first. */
 function* latestOf({ outcomes }: Own): Generator<KeptOutcome> {
   const end = Math.max(0, outcomes.length - MOST_PER_CALLER);
   for (let at = outcomes.length - 1; at >= end; at -= 1) yield outcomes[at]!;

@@ -1,7 +1,7 @@
 import { hashOf } from './tokenize.js';
 import type { ToolKey } from './tool-key.js';
 
-/** A call that succeeded after a search. It has the stems of the search, not its text. */
+/** A call that succeeded after a search. It contains the stems of the search's words, not the text. */
 export interface SearchOutcome {
   /** A stable key of the authenticated caller. */
   readonly caller: string;
@@ -9,16 +9,16 @@ export interface SearchOutcome {
   readonly tool: ToolKey;
 }
 
-/** An outcome as it is kept. */
+/** An outcome in its stored form. */
 export interface KeptOutcome extends SearchOutcome {
-  /** Equal for equal searches, so that a repeated search counts once. */
+  /** A hash of the search, equal for equal searches, so that a repeated search counts once. */
   readonly query: number;
 }
 
 export interface OutcomesOptions {
   /** The most outcomes of all callers. */
   readonly most?: number;
-  /** The most outcomes of one caller: no caller can push out those of all others. */
+  /** The most outcomes of one caller, so that no caller displaces the outcomes of all others. */
   readonly mostPerCaller?: number;
 }
 
@@ -37,7 +37,7 @@ const LOUD_FACTOR = 3;
 const LOUD_FROM = 50;
 const CHANGES_PER_MEDIAN = 50;
 
-/** An outcome as it is kept, or undefined if its search has no terms. */
+/** The outcome in its stored form, or undefined if its search has no terms. */
 export function keptOf({ caller, terms: all, tool }: SearchOutcome): KeptOutcome | undefined {
   const terms = [...new Set(all)].slice(0, MOST_TERMS);
   if (terms.length === 0) return undefined;
@@ -48,11 +48,11 @@ export function keptOf({ caller, terms: all, tool }: SearchOutcome): KeptOutcome
 export const idOf = ({ query, tool }: Pick<KeptOutcome, 'query' | 'tool'>): string =>
   JSON.stringify([query, tool.server, tool.name]);
 
-/** The last successful calls after searches, limited in all and per caller. The oldest are forgotten first. */
+/** The last successful calls after searches, limited in total and per caller. The oldest outcomes are removed first. */
 export class Outcomes {
   private readonly kept = new Set<KeptOutcome>();
   private readonly byCaller = new Map<string, Map<string, KeptOutcome>>();
-  /** The outcomes of callers with more outcomes than this count for these callers only. */
+  /** The outcomes of a caller with more outcomes than this count for that caller only. */
   private loudness = Number.POSITIVE_INFINITY;
   private changes = 0;
   private readonly most: number;
@@ -97,14 +97,14 @@ export class Outcomes {
   }
 
   /**
-   * Whether a caller has far more outcomes than most callers. Its outcomes, which may be false, then count for itself
-   * only.
+   * Whether a caller has far more outcomes than most callers. The outcomes of such a caller may be false, so they count
+   * for that caller only.
    */
   isLoud(caller: string): boolean {
     return (this.byCaller.get(caller)?.size ?? 0) > this.loudness;
   }
 
-  /** Counts again which callers are loud. Replicas with equal outcomes then agree about them. */
+  /** Computes the limit above which a caller is loud again. Replicas with equal outcomes get equal limits. */
   measureLoudness(): void {
     const sizes = [...this.byCaller.values()].map(({ size }) => size).sort((a, b) => a - b);
     const median = sizes[Math.floor((sizes.length - 1) / 2)] ?? 0;
@@ -112,8 +112,9 @@ export class Outcomes {
   }
 
   /**
-   * The last outcomes of each caller, in turn: no caller fills the answer while others have some. The callers with the
-   * latest outcomes come first, so that an old burst of many callers does not fill it either.
+   * The last outcomes of each caller, one caller after the other in rounds, so that no caller fills the result while
+   * others have outcomes. The callers with the latest outcomes come first, so that an old burst of many callers does
+   * not fill the result either.
    */
   latest(count: number): KeptOutcome[] {
     const queues = new Map<string, KeptOutcome[]>();

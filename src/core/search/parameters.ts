@@ -4,14 +4,15 @@ export interface Parameter {
   readonly description: string;
 }
 
-/** How deep search reads nested schemas, and how many parameters in all. */
+/** The deepest level of nested schemas that search reads, and the most parameters in total. */
 const DEEPEST = 3;
 const MOST_PARAMETERS = 60;
 const MOST_VALUES = 20;
 
 /**
- * The parameters of a tool's `inputSchema`, nested ones included, with their descriptions and allowed values. A list of
- * `{ name, description }` is read too. Anything else gives none: schemas are written by strangers.
+ * The parameters of a tool's `inputSchema`, nested ones included, with their descriptions and allowed values. Also
+ * reads a list of `{ name, description }`. Returns no parameters for anything else, because a server may send any value
+ * as a schema.
  */
 export function parametersOf(schema: unknown): Parameter[] {
   const found: Parameter[] = [];

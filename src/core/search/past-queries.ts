@@ -4,17 +4,23 @@ import { Support } from './support.js';
 import { hashOf } from './tokenize.js';
 import type { Rarity } from './tool-key.js';
 
-/** The nearest searches of one caller that vote, and the most other callers that vote. */
+/** The most searches of one caller that vote, and the most other callers that vote. */
 const VOTES_PER_CALLER = 5;
 const MOST_CALLERS = 20;
 /** The lowest similarity (cosine of the terms, weighted by rarity) of a search that votes. */
 const LOWEST = 0.35;
 
-/** Finds the successful searches that are nearest to a new one. Each votes for the tool that it led to. */
+/**
+ * Finds the successful searches that are most similar to a new search. Each votes for the tool that was called after
+ * it.
+ */
 export class PastQueries {
   constructor(private readonly byTerm: OutcomesByTerm) {}
 
-  /** The votes of the nearest searches; of equally near ones the latest. `except` leaves out one search, to replay it. */
+  /**
+   * The votes of the most similar searches. Of equally similar searches, the latest count. `except` is a search that is
+   * left out, because a replay repeats it.
+   */
   support(terms: readonly string[], rarity: Rarity, reader: Reader, except?: number): Support {
     const shared = new Map<KeptOutcome, number>();
     let length = 0;
@@ -28,8 +34,8 @@ export class PastQueries {
     }
     const near: (readonly [KeptOutcome, number])[] = [];
     for (const [outcome, weight] of shared) {
-      // Most outcomes are dismissed by this first test, without the costly length of their query: that length could
-      // only lower the similarity.
+      // This first test excludes most outcomes without the length of their query, which is costly to compute. That
+      // length could only lower the similarity.
       if (weight / length < LOWEST * LOWEST) continue;
       const similarity = weight / Math.sqrt(length * lengthOf(outcome, rarity));
       if (similarity >= LOWEST) near.push([outcome, similarity]);
@@ -42,7 +48,7 @@ export class PastQueries {
       const cast = votes.get(outcome.caller) ?? 0;
       const another = cast === 0 && outcome.caller !== reader.caller;
       if (another) callers += 1;
-      // Each caller has votes of its own, so that none can outnumber the votes of others.
+      // Each caller has the same limited number of votes, so that no caller outvotes the others.
       if (cast >= VOTES_PER_CALLER || (another && callers > MOST_CALLERS)) continue;
       votes.set(outcome.caller, cast + 1);
       support.add(outcome, similarity ** 2);

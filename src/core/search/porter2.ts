@@ -1,6 +1,6 @@
 /**
  * The English stemmer Porter2 (snowballstem.org/algorithms/english): "connections" and "connected" become "connect".
- * Words are lower-case ASCII letters and apostrophes; any other word is returned as it is.
+ * Words are lower-case ASCII letters and apostrophes; any other word is returned unchanged.
  */
 
 const EXCEPTIONS = new Map([
@@ -17,7 +17,7 @@ const EXCEPTIONS = new Map([
   ['singly', 'singl'],
 ]);
 const INVARIANT = new Set(['sky', 'news', 'howe', 'atlas', 'cosmos', 'bias', 'andes']);
-/** Words that stay as step 1a leaves them. */
+/** Words that no step after step 1a changes. */
 const INVARIANT_AFTER_1A = new Set([
   'inning',
   'outing',
@@ -91,7 +91,10 @@ export function stem(word: string): string {
   return text.toLowerCase();
 }
 
-/** Where R1 and R2 begin: the parts after the first non-vowel that follows a vowel, once and again. */
+/**
+ * The beginnings of the regions R1 and R2. R1 follows the first non-vowel after a vowel in the word; R2 follows the
+ * first non-vowel after a vowel in R1.
+ */
 function regions(text: string): [number, number] {
   const prefix = /^(?:gener|commun|arsen|past|univers|later|emerg|organ|inter)/.exec(text);
   const r1 = prefix ? prefix[0].length : after(text, 0);
@@ -152,7 +155,7 @@ function step5(text: string, r1: number, r2: number): string {
   return text.endsWith('ll') && end >= r2 ? text.slice(0, -1) : text;
 }
 
-/** Replaces a suffix that stands in the region from `from` on. */
+/** Replaces a suffix if the suffix lies completely in the region that begins at `from`. */
 function replaced(text: string, suffix: string, replacement: string, from: number): string {
   const start = text.length - suffix.length;
   return start >= from ? text.slice(0, start) + replacement : text;

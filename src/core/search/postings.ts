@@ -2,7 +2,7 @@ import type { ScoreArray, TermPostings } from './score-array.js';
 import type { Segment } from './segment.js';
 import { hashOf } from './tokenize.js';
 
-/** A document: its segment and its place in it. */
+/** A document: its segment and its index in that segment. */
 export interface Place {
   readonly segment: Segment;
   readonly index: number;
@@ -14,11 +14,11 @@ export interface VisibleTools {
   hiddenOf(server: string): ReadonlySet<string> | undefined;
 }
 
-/** The documents that a query sees. */
+/** The documents that one query can find. */
 export interface Seen {
   /** The number of documents. */
   readonly size: number;
-  /** By document, 1 if the document is hidden. Absent if all documents are seen. */
+  /** For each document, 1 if the document is hidden. Absent if no document is hidden. */
   readonly hidden?: Uint8Array;
 }
 
@@ -26,7 +26,7 @@ interface MergedPostings extends TermPostings {
   readonly rarity: number;
 }
 
-/** Terms whose postings are kept together. */
+/** The most terms whose merged postings are cached. */
 const MOST_MERGED = 4_000;
 
 /** The number of documents in a list of triples. */
@@ -38,14 +38,16 @@ function frequencyIn(list: readonly number[]): number {
 
 /** The postings of all segments by term. Documents have numbers from 0, in the order of the segments. */
 export class Postings {
-  /** For each term the segments that have it, as triples: slot of the segment, start and end of its postings. */
+  /**
+   * For each term, the segments that contain the term, as triples: slot of the segment, start and end of its postings.
+   */
   private readonly byTerm = new Map<number, number[]>();
   private readonly slots: (Segment | undefined)[] = [];
   private readonly slotOf = new Map<string, number>();
   /** The number of the first document of each slot. */
   private bases: number[] = [];
   private total = 0;
-  /** The postings of terms that were searched for since the last change. */
+  /** The merged postings of terms that were searched for since the last change. */
   private readonly merged = new Map<number, MergedPostings>();
 
   /** The number of documents. */
@@ -89,7 +91,10 @@ export class Postings {
     this.renumber();
   }
 
-  /** The documents that a caller sees. The result is valid for one query only: a change of the segments changes it. */
+  /**
+   * The documents that a caller sees. The result is valid for one query only, because a change of the segments makes it
+   * wrong.
+   */
   seen(visible: VisibleTools | undefined): Seen {
     const { total } = this;
     if (!visible) return { size: total };
@@ -115,8 +120,8 @@ export class Postings {
   }
 
   /**
-   * Adds the value of a term to the score of each seen document that has the term, except to those with `most` terms
-   * already; with `raise`, the score is at least that value.
+   * Adds the value of a term to the score of each visible document that has the term. Skips documents that already have
+   * `most` terms. With `raise`, only raises the score to that value.
    */
   score(
     scores: ScoreArray,
@@ -134,7 +139,9 @@ export class Postings {
     else scores.addPostings(postings, weight * rarity, most);
   }
 
-  /** The postings of a term in all segments together. One loop over them is faster than one for each segment. */
+  /**
+   * The merged postings of a term over all segments. One loop over merged postings is faster than one loop per segment.
+   */
   private postingsOf(term: number): MergedPostings | undefined {
     const known = this.merged.get(term);
     if (known) return known;
@@ -171,13 +178,13 @@ export class Postings {
     return 0;
   }
 
-  /** The inverse document frequency of a term among the seen documents. */
+  /** The inverse document frequency of a term among the visible documents. */
   rarity(term: string, seen: Seen): number {
     const known = seen.hidden ? undefined : this.merged.get(hashOf(term))?.rarity;
     return known ?? rarityOf(this.frequency(term, seen), seen.size);
   }
 
-  /** The number of seen documents that have a term. */
+  /** The number of visible documents that have a term. */
   frequency(term: string, { hidden }: Seen): number {
     const hash = hashOf(term);
     const known = hidden ? undefined : this.merged.get(hash)?.documents.length;
@@ -205,7 +212,7 @@ export class Postings {
   }
 
   place(document: number): Place {
-    // The last slot that begins at or before the document; an empty slot begins where the next one does.
+    // Finds the last slot that begins at or before the document. An empty slot begins where the next slot begins.
     let low = 0;
     let high = this.bases.length - 1;
     while (low < high) {

@@ -8,7 +8,7 @@ const search = (text: string, ...shown: Searched['shown']): Searched => ({
 });
 const yes = (): boolean => true;
 
-test('a successful call belongs to the newest search of its caller that showed the tool, once', () => {
+test('a successful call counts once, for the newest search of its caller that showed the tool', () => {
   const recent = new RecentSearches();
   recent.add('ann', search('first', read));
   recent.add('ann', search('second', read, send));
@@ -21,7 +21,7 @@ test('a successful call belongs to the newest search of its caller that showed t
   expect(recent.take('eve', read, yes)).toBeUndefined();
 });
 
-test('the result of a call is not looked at without a search for its tool', () => {
+test('the result of a call is not read if no search showed the tool', () => {
   const recent = new RecentSearches();
   recent.add('ann', search('first', read));
   const looked = (): boolean => {
@@ -31,7 +31,7 @@ test('the result of a call is not looked at without a search for its tool', () =
   expect(recent.take('ben', read, looked)).toBeUndefined();
 });
 
-test('a search is forgotten after ten minutes, and after eight more', () => {
+test('a search is forgotten after ten minutes, or after eight further searches', () => {
   let now = 0;
   const recent = new RecentSearches(() => now);
   recent.add('ann', search('old', read));

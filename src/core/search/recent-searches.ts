@@ -1,9 +1,9 @@
 import { BoundedCache } from '../bounded-cache.js';
 import type { ToolKey } from './tool-key.js';
 
-/** A search whose results a caller may call. */
+/** A search, and the tools among its results that the caller may call. */
 export interface Searched {
-  /** Empty if the operator does not allow to keep it. */
+  /** The text of the search; empty if the operator does not allow the gateway to keep texts. */
   readonly text: string;
   readonly terms: readonly string[];
   /** The tools that the caller saw, best first. */
@@ -22,10 +22,10 @@ interface Kept extends Searched {
   readonly taught: Set<string>;
 }
 
-/** Callers whose searches are kept, and the searches of one caller. */
+/** The most callers whose searches are kept, and the most searches of one caller. */
 const MOST_CALLERS = 2_000;
 const MOST_SEARCHES = 8;
-/** A call this long after a search is no longer its outcome, in milliseconds. */
+/** A call counts as the outcome of a search for this long after the search, in milliseconds. */
 const LONGEST_WAIT = 10 * 60_000;
 
 /** The last searches of each caller, to find the search that a successful call follows. */
@@ -41,7 +41,8 @@ export class RecentSearches {
 
   /**
    * The newest search that showed this tool, if the call succeeded. A search counts once for each of its tools; a
-   * second call does not count. `succeeded` is asked only for a tool that was found: it may have to parse the result.
+   * second call of the tool does not count. `succeeded` is called only if a search showed the tool, because it may have
+   * to parse the result.
    */
   take(caller: string, { server, name }: ToolKey, succeeded: () => boolean): Searched | undefined {
     const since = this.now() - LONGEST_WAIT;

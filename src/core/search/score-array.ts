@@ -4,11 +4,11 @@ export interface TermPostings {
   readonly impacts: Float32Array;
 }
 
-/** Scores of documents while one query is answered. The next query uses the same arrays. */
+/** The scores of documents during one query. The next query uses the same arrays. */
 export class ScoreArray {
   private values = new Float32Array(0);
   private touched = new Uint32Array(0);
-  /** By document, how many terms were added. */
+  /** For each document, the number of terms that were added. */
   private added = new Uint16Array(0);
   private count = 0;
 
@@ -20,7 +20,7 @@ export class ScoreArray {
       this.added = new Uint16Array(size);
     } else {
       const { values, touched, added, count } = this;
-      // Clearing all at once is faster than one by one if many are set.
+      // If many scores are set, clearing the whole array is faster than clearing them one by one.
       if (count > values.length / 8) {
         values.fill(0);
         added.fill(0);
@@ -38,14 +38,14 @@ export class ScoreArray {
     return this.values[document]!;
   }
 
-  /** `amount` is above 0. */
+  /** Adds to the score of a document. `amount` must be above 0. */
   add(document: number, amount: number): void {
     const value = this.values[document]!;
     if (value === 0) this.touch(document);
     this.values[document] = value + amount;
   }
 
-  /** Keeps the larger of the score and the amount. */
+  /** Sets the score of a document to the amount if the amount is larger. */
   raise(document: number, amount: number): void {
     const value = this.values[document]!;
     if (value === 0) this.touch(document);
@@ -53,8 +53,8 @@ export class ScoreArray {
   }
 
   /**
-   * Adds `factor` times the impact of each posting, except to documents that have `most` terms already. A search spends
-   * its time here, so the loop calls nothing.
+   * Adds `factor` times the impact of each posting, except to documents that already have `most` terms. A search spends
+   * most of its time in this loop, so the loop calls no function.
    */
   addPostings({ documents, impacts }: TermPostings, factor: number, most: number): void {
     const { values, touched, added } = this;
@@ -142,8 +142,8 @@ export class ScoreArray {
   }
 
   /**
-   * The best documents, best first, equal scores in the order of documents. `accept` is asked only for documents that
-   * would be among the best: it may be expensive.
+   * The best documents, best first. Documents with equal scores keep their order. `accept` may be expensive, so it is
+   * called only for documents that would be among the best.
    */
   best(most: number, accept: (document: number) => boolean): number[] {
     const { values, touched, count } = this;
@@ -151,7 +151,7 @@ export class ScoreArray {
     let lowest = 0;
     for (let index = 0; index < count; index += 1) {
       const document = touched[index]!;
-      // Most documents are dismissed here, without a call.
+      // Most documents are skipped here without a function call.
       if (values[document]! < lowest) continue;
       const last = found[most - 1];
       if (last !== undefined && !this.before(document, last)) continue;

@@ -1,15 +1,15 @@
 import { analyse, type SearchDocument, type SearchServer } from './document.js';
 
 /**
- * The documents of one server, with the postings of all their terms in flat arrays. A segment never changes: a server
- * whose list changes gets a new one, and no other server pays for it.
+ * The documents of one server, with the postings of all their terms in flat arrays. A segment never changes. A server
+ * whose list changes gets a new segment, and the segments of other servers stay.
  */
 export class Segment {
   readonly names: readonly string[];
   readonly stuffed: readonly boolean[];
   /** The factor of each document's scores. Impacts include it already. */
   readonly trusts: Float32Array;
-  /** The postings of `terms[i]` are `starts[i]` to `starts[i + 1]`. */
+  /** The hashes of the terms. The postings of `terms[i]` are at `starts[i]` to `starts[i + 1]`. */
   readonly terms: Uint32Array;
   readonly starts: Uint32Array;
   readonly documents: Uint32Array;
@@ -40,7 +40,7 @@ export class Segment {
     this.starts = new Uint32Array(counts.size + 1);
     this.documents = new Uint32Array(total);
     this.impacts = new Float32Array(total);
-    /** Where the next posting of each term goes. */
+    /** The index of the next posting of each term. */
     const next = new Map<number, number>();
     let start = 0;
     for (const [index, term] of this.terms.entries()) {
@@ -68,7 +68,7 @@ export class Segment {
   }
 }
 
-/** Texts of two tools are nearly the same if they share this much of their terms (Jaccard). */
+/** Texts of two tools are nearly the same if they share at least this part of their terms (Jaccard index). */
 const DUPLICATE = 0.95;
 
 /** Whether two documents have nearly the same names and descriptions, and equal names of parameters. */

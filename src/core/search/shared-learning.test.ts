@@ -50,7 +50,7 @@ async function replica({ routingOutcomes: records }: State, learn: LearnMode = '
 
 const person = (subject: string, tenant?: string) => principalOf({ subject, ...(tenant !== undefined && { tenant }) });
 
-/** A search that finds the tool and a successful call of it. */
+/** Records a search that finds the tool, and a successful call of the tool. */
 function teach(learning: SharedLearning, who: ReturnType<typeof person>, text: string, tool: string): void {
   const hits = index.search(text, { limit: 5 }).map(({ server, name }) => ({ server, name }));
   const key = { server: tool.split('_')[1]!, name: tool };
@@ -69,7 +69,7 @@ function teachSlang(learning: SharedLearning, who: ReturnType<typeof person>): v
       teach(learning, who, `read ${word} ${when}`, `read_${TOOLS[number]}`);
 }
 
-test('outcomes and weights of one replica are the same at the other', async () => {
+test('outcomes and weights of one replica reach the other replica', async () => {
   const [one, two] = [await replica(a), await replica(b)];
   for (const name of ['ann', 'ben', 'cid', 'dan']) teachSlang(one, person(name));
   await expect.poll(() => two.stats().outcomes, { timeout: 20_000 }).toBe(60);
@@ -83,7 +83,7 @@ test('outcomes and weights of one replica are the same at the other', async () =
   expect(fresh.stats()).toMatchObject({ outcomes: 45, callers: 3, weights: two.weights });
 });
 
-test('an outcome that a caller repeats after an hour is its latest one again', async () => {
+test('an outcome that a caller repeats after an hour becomes the latest outcome of that caller again', async () => {
   let now = 1_000;
   const records = a.routingOutcomes;
   const added: number[] = [];
@@ -103,7 +103,7 @@ test('an outcome that a caller repeats after an hour is its latest one again', a
   await one.start();
   for (const text of ['read old', 'read new']) teach(one, person('ann'), text, 'read_photo');
   await expect.poll(() => one.stats().outcomes).toBe(2);
-  // A repetition soon after it is not stored.
+  // A repetition soon after the first time is not stored.
   teach(one, person('ann'), 'read old', 'read_photo');
   now += 3_600_001;
   await a.db.q('UPDATE routing_outcomes SET at = at - 3700000');
@@ -113,7 +113,7 @@ test('an outcome that a caller repeats after an hour is its latest one again', a
   await expect.poll(order).toEqual([termsOf('read new'), termsOf('read old')]);
 });
 
-test('callers of another tenant learn nothing from it', async () => {
+test('callers learn nothing from the searches of another tenant', async () => {
   const one = await replica(a);
   for (const name of ['ann', 'ben', 'cid', 'dan']) teachSlang(one, person(name, 'north'));
   await expect.poll(() => one.weights.terms + one.weights.votes, { timeout: 20_000 }).toBeGreaterThan(0);
@@ -124,7 +124,7 @@ test('callers of another tenant learn nothing from it', async () => {
   expect(tenantOf(callerKey('ann')!)).not.toBe(tenantOf(callerKey('~north#ann')!));
 });
 
-test('the database has stems and hashes, and words only if they may be kept', async () => {
+test('the database has stems and hashes, and the words of searches only if the operator allows it', async () => {
   const one = await replica(a, 'shadow');
   teach(one, person('ann'), 'Reading invoices of Melanie', 'read_invoice');
   await one.close();
@@ -154,7 +154,7 @@ test('remembers a search without its text, and at most the first 500 characters 
   expect(bytesHeld() - before).toBeLessThan(5_000_000);
 });
 
-test('failed calls, strangers and a switched-off learning teach nothing; a flood is limited', async () => {
+test('learns nothing from failed calls or unidentified callers, nor while off; limits each caller', async () => {
   const one = await replica(a);
   const shown = [{ server: 'photo', name: 'read_photo' }];
   const search = { text: 'read', terms: ['read'], shown, plain: shown, learned: undefined };
@@ -172,7 +172,7 @@ test('failed calls, strangers and a switched-off learning teach nothing; a flood
   expect((await a.routingOutcomes.since(0)).outcomes.length).toBeLessThanOrEqual(40);
 });
 
-test('a database that is away stops no search, and what was learned comes back with it', async () => {
+test('search and learning work while the database is unavailable, with one warning', async () => {
   const broken = {
     since: () => Promise.reject(new Error('away')),
     add: () => Promise.reject(new Error('away')),

@@ -9,7 +9,10 @@ import { RecentSearches, type Searched } from './recent-searches.js';
 import type { LearnedScores, ToolKey } from './tool-key.js';
 import type { ToolRanking } from './tool-ranking.js';
 
-/** `off` records nothing; `shadow` learns and measures without an effect; `on` also ranks by what was learned. */
+/**
+ * `off` records nothing. `shadow` learns and measures, but the ranking stays the same. `on` also uses what was learned
+ * for the ranking.
+ */
 export type LearnMode = 'off' | 'shadow' | 'on';
 
 export interface LearningSettings {
@@ -21,7 +24,7 @@ export interface LearningSettings {
 export interface SharedLearningOptions {
   readonly settings: LearningSettings;
   readonly records: OutcomeRecords;
-  /** Whether callers are identified. Otherwise search does not learn. */
+  /** Whether the gateway authenticates callers. If not, search does not learn. */
   readonly identified: boolean;
   /** The index that served the last search, for replays. */
   index(): ToolRanking | undefined;
@@ -32,10 +35,16 @@ export interface SharedLearningOptions {
 
 /** How well searches ranked the tools that were called after them. */
 export interface RankQuality {
-  /** Searches since the start of this replica, and those whose first five tools learning changes. */
+  /**
+   * The number of searches since the start of this replica, and the number of these whose first five tools learning
+   * changes.
+   */
   readonly searches: number;
   readonly changed: number;
-  /** Outcomes since the start of this replica, and the mean reciprocal rank of their tools in both rankings. */
+  /**
+   * The number of outcomes since the start of this replica, and the mean reciprocal rank of their tools without and
+   * with learning.
+   */
   readonly outcomes: number;
   readonly plain: number;
   readonly learned: number;
@@ -45,17 +54,20 @@ export interface LearningStats {
   readonly mode: LearnMode;
   readonly outcomes: number;
   readonly callers: number;
-  /** The number of callers with so many outcomes that no other caller learns from them. */
+  /** The number of loud callers: they have so many outcomes that no other caller learns from them. */
   readonly loudCallers: number;
   readonly weights: Weights;
   readonly tools: readonly { readonly server: string; readonly name: string; readonly outcomes: number }[];
   readonly replica: RankQuality;
 }
 
-/** The mirror has room for the slack of the database. */
+/**
+ * The most outcomes in memory. This is more than the limit of the database, because the database exceeds its limit by a
+ * tenth before it removes rows.
+ */
 const MOST_KEPT = 6_000;
 const MOST_PER_CALLER = 1_200;
-/** Outcomes that wait to be stored, in all and of one caller. */
+/** The most outcomes that wait to be stored, in total and of one caller. */
 const MOST_PENDING = 400;
 const MOST_PENDING_OF_CALLER = 40;
 const FLUSH_MS = 100;
@@ -65,26 +77,29 @@ const LONGEST_TEXT = 500;
 const LONGEST_NAME = 512;
 const MOST_LISTED = 50;
 const COMPARED = 5;
-/** After this time a repetition makes an outcome the latest of its caller again, in milliseconds. */
+/** After this time, in milliseconds, a repeated outcome becomes the latest outcome of its caller again. */
 const REPEATED_MS = 60 * 60_000;
 
 /**
- * Learns from the calls that succeed after a search. The database has the outcomes and the weights; every replica
- * mirrors it, so that all rank alike.
+ * Learns from the calls that succeed after a search. The database has the outcomes and the weights. Every replica keeps
+ * a copy in memory, so that all replicas rank alike.
  */
 export class SharedLearning {
   private readonly learning = new Learning({ most: MOST_KEPT, mostPerCaller: MOST_PER_CALLER });
   private readonly recent: RecentSearches;
-  /** When this replica last stored an outcome. */
+  /** The times at which this replica last stored each outcome. */
   private readonly storedAt = new BoundedCache<string, number>(MOST_KEPT);
   private readonly now: () => number;
   private settings: LearningSettings;
   private pending: SharedOutcome[] = [];
   private version = 0;
   private replayed = 0;
-  /** Outcomes that came after the last replay. */
+  /** The number of outcomes since the last replay. */
   private fresh = 0;
-  /** Whether this replica stored outcomes after the last replay: a replica that stored none leaves the replay to others. */
+  /**
+   * Whether this replica stored outcomes since the last replay. A replica that stored none leaves the replay to other
+   * replicas.
+   */
   private stored = false;
   private replaying = false;
   private timer: NodeJS.Timeout | undefined;
@@ -123,14 +138,12 @@ export class SharedLearning {
     await this.read();
   }
 
-  /** Whether calls are outcomes of searches now. */
+  /** Whether search currently learns from calls. */
   get active(): boolean {
     return this.options.identified && this.mode !== 'off';
   }
 
-  /**
-   * The learned suggestions for the caller with this key of a principal. `mode` decides whether an answer may use them.
-   */
+  /** The learned suggestions for the caller with this principal. Only in mode `on` may an answer use them. */
   for(principal: Pick<Principal, 'key'>): LearnedScores | undefined {
     return this.mode === 'off' ? undefined : this.learning.for(this.keyOf(principal));
   }
@@ -149,7 +162,8 @@ export class SharedLearning {
   }
 
   /**
-   * A caller called a tool. `succeeded` is asked only if the call follows a search: it may have to parse the result.
+   * Takes a call of a tool. `succeeded` is called only if the call follows a search, because it may have to parse the
+   * result.
    */
   called(principal: Principal, tool: ToolKey, succeeded: () => boolean): void {
     const caller = this.keyOf(principal);
@@ -165,14 +179,17 @@ export class SharedLearning {
     }
   }
 
-  /** The part of a search's text that may be stored, as a copy: a part alone would keep the whole text in memory. */
+  /**
+   * The part of a search's text that may be stored. It is a copy, because a substring would keep the whole text in
+   * memory.
+   */
   private keptText(text: string): string {
     if (!this.settings.keepTexts) return '';
     return Buffer.from(text.slice(0, LONGEST_TEXT).replaceAll('\0', ' ')).toString();
   }
 
   /**
-   * Whether an outcome must be stored: it is new, or its last repetition was stored long ago. The stored time of a
+   * Whether an outcome must be stored: either the outcome is new, or it was last stored long ago. The stored time of a
    * repeated outcome must stay recent, because old outcomes expire.
    */
   private isDue(outcome: KeptOutcome): boolean {
@@ -219,7 +236,10 @@ export class SharedLearning {
     return this.options.identified ? callerKey(principal.key) : undefined;
   }
 
-  /** Outcomes are stored together, a few times a second at most. Outcomes beyond a limit are dropped. */
+  /**
+   * Adds an outcome to the next batch. Batches are stored at most a few times a second. Outcomes beyond a limit are
+   * dropped.
+   */
   private enqueue(outcome: SharedOutcome): void {
     const { pending } = this;
     const own = pending.filter(({ caller }) => caller === outcome.caller).length;
@@ -242,7 +262,7 @@ export class SharedLearning {
     }
   }
 
-  /** Reads the changes. Requests during a read cause one more. */
+  /** Reads the changes. Requests during a read cause one further read. */
   private read(): Promise<void> {
     this.readAgain = true;
     this.reading ??= this.readAll().finally(() => {
@@ -277,7 +297,10 @@ export class SharedLearning {
     this.version = version;
   }
 
-  /** Chooses the weights again and shares them. Replicas that do so at the same moment choose from the same outcomes. */
+  /**
+   * Chooses the weights again and shares them. If several replicas do this at the same moment, they choose from the
+   * same outcomes.
+   */
   private async replay(): Promise<void> {
     const index = this.options.index();
     if (!index || !this.active) return;

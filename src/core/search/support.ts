@@ -1,18 +1,18 @@
 import type { KeptOutcome } from './outcomes.js';
 import type { Suggestion, ToolKey } from './tool-key.js';
 
-/** Amounts are rounded to this step, so that small differences between callers decide nothing. */
+/** Amounts are rounded to this step, so that small differences between callers have no effect. */
 const STEP = 0.1;
 
 export interface SupportOptions {
   readonly caller: string;
   readonly weight: number;
   readonly confirmations: number;
-  /** The largest amount. */
+  /** The most that the outcomes may count for one tool, before the weight is applied. */
   readonly most: number;
 }
 
-/** The tools that the outcomes of each caller support. */
+/** Sums up, for each tool and caller, how much the outcomes of the caller support the tool. */
 export class Support {
   private readonly tools = new Map<string, { tool: ToolKey; byCaller: Map<string, number> }>();
 
@@ -24,8 +24,9 @@ export class Support {
   }
 
   /**
-   * The suggestions for a caller. The caller's own outcomes count fully. Outcomes of other callers count up to the
-   * amount that at least `confirmations` callers reach, so a single caller adds nothing to the results of others.
+   * The suggestions for a caller. The caller's own outcomes count fully. The outcomes of other callers count only up to
+   * the amount that at least `confirmations` of them reach. A single caller therefore adds nothing to the results of
+   * others.
    */
   *suggestions({ caller, weight, confirmations, most }: SupportOptions): Generator<Suggestion> {
     for (const { tool, byCaller } of this.tools.values()) {

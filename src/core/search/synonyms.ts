@@ -1,8 +1,9 @@
 import { stem } from './porter2.js';
 
 /**
- * Words that people and descriptions of tools use for the same thing, one group per line. They are general English, not
- * words of any benchmark. Verbs that most tools have ("get", "find") are left out: they would match everything.
+ * Words that people and descriptions of tools use for the same thing, one group per line. They are general English
+ * words, not the words of a benchmark. Verbs that most tools have ("get", "find") are left out, because they would
+ * match every tool.
  */
 const GROUPS = `
 create make add new insert generate build compose

@@ -14,12 +14,12 @@ describe('termsOf', () => {
     expect(termsOf('Could you please tell me the areas of 2 triangles?')).toEqual(['tell', 'area', 'triangl']);
   });
 
-  it('keeps nothing of a long text but its terms', () => {
+  it('keeps only the terms of a long text in memory', () => {
     const terms: string[][] = [];
     const before = bytesHeld();
     for (let number = 0; number < 40; number += 1) {
       const word = `extraordinar${[...String(number)].map((digit) => 'abcdefghij'[Number(digit)]).join('')}`;
-      // As a request is read: a flat string of its own.
+      // A flat string, as V8 creates it when the gateway reads a request.
       const query = Buffer.from(`${word} ${'x'.repeat(1_000_000)}`).toString();
       terms.push(termsOf(query.slice(0, 4_000)));
     }
@@ -35,7 +35,7 @@ describe('termsOf', () => {
     expect(termsOf('Écoute ΣΟΦΙΑ')).toEqual(['écoute', 'σοφια']);
   });
 
-  it('ignores a word without end', () => {
+  it('ignores a very long word', () => {
     expect(termsOf('x'.repeat(100_000))).toEqual([]);
   });
 });

@@ -2,8 +2,9 @@ import { translatedTerms } from './chinese.js';
 import { stem } from './porter2.js';
 
 /**
- * Words of a need that name no tool: articles, pronouns, auxiliary verbs, prepositions and forms of request. Verbs of
- * tools ("get", "find", "create") are terms: their document frequency lowers their weight already.
+ * Words of a need that say nothing about the tool: articles, pronouns, auxiliary verbs, prepositions and words of
+ * request. Verbs of tools ("get", "find", "create") are no stop words: their document frequency already lowers their
+ * weight.
  */
 const STOP_WORDS = new Set(
   `a about all also am an and any are as at be been being but by can could did do does doing done for from further had has
@@ -32,10 +33,10 @@ const stems = new Map<string, string>();
 function stemOf(word: string): string {
   let found = stems.get(word);
   if (found === undefined) {
-    // A copy: V8 keeps the whole text of a long word that was cut out of it.
+    // A copy, because a substring would keep the whole text in memory (V8).
     const own = Buffer.from(word).toString();
     found = stem(own);
-    // Words of strangers must not fill the memory.
+    // Words from clients and servers must not fill the memory.
     if (stems.size >= MOST_CACHED) stems.clear();
     stems.set(own, found);
   }
@@ -43,9 +44,9 @@ function stemOf(word: string): string {
 }
 
 /**
- * The terms of a text, in order: identifiers split (`getUserName`, `get_user_name`), lower case, stop words and plain
- * numbers removed, English words stemmed, one term for each character of Chinese, Japanese and Thai, English
- * terms for known Chinese words.
+ * The terms of a text, in order. Identifiers such as `getUserName` and `get_user_name` are split. Terms are lower case;
+ * stop words and plain numbers are removed; English words are stemmed. Each character of Chinese, Japanese and Thai is
+ * one term. Known Chinese words also give English terms.
  */
 export function termsOf(text: string): string[] {
   // Most texts are ASCII, for which the short patterns are several times faster.
@@ -55,7 +56,7 @@ export function termsOf(text: string): string[] {
     : text.normalize('NFKC').replace(CAMEL, '$1$2 ').toLowerCase().match(PIECE);
   const terms: string[] = [];
   for (const piece of pieces ?? []) {
-    // A number in a need is an argument of the call; it says nothing about the tool.
+    // A number in a need is an argument of the call and says nothing about the tool.
     if (piece.length <= LONGEST_WORD && !STOP_WORDS.has(piece) && !DIGITS.test(piece)) terms.push(stemOf(piece));
   }
   if (!ascii && HAN.test(text)) terms.push(...translatedTerms(text));

@@ -1,13 +1,13 @@
-/** A tool by its server and its own name there. */
+/** Identifies a tool by its server and by the name that the server gives the tool. */
 export interface ToolKey {
   readonly server: string;
   readonly name: string;
 }
 
-/** The suggestions of earlier calls for a need. */
+/** A tool that the outcomes of earlier calls suggest for a need. */
 export interface Suggestion {
   readonly tool: ToolKey;
-  /** As a share of the best score that the words of the need give. */
+  /** The amount to add to the tool's score, as a share of the best score from words alone. */
   readonly share: number;
 }
 

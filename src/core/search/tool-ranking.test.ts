@@ -63,7 +63,7 @@ describe('search', () => {
     expect(names(`${story.join(' ')} weather alerts for a region`)[0]).toBe('get_alerts');
   });
 
-  it('bounds the work of an endless query', () => {
+  it('limits the work for a very long query', () => {
     expect(names(`send an email ${'word '.repeat(100_000)}`)).toContain('send_email');
   });
 });
@@ -74,7 +74,7 @@ describe('S3: tools that a caller does not see', () => {
   };
 
   it.each(['weather', 'weather alerts', 'emails and weather', 'city forecast email'])(
-    'change no score of "%s"',
+    'do not change the scores for "%s"',
     (query) => {
       const alone = new ToolRanking();
       alone.set({ name: 'weather' }, [WEATHER[0]!]);
@@ -98,7 +98,7 @@ describe('segments', () => {
     expect(index.size).toBe(0);
   });
 
-  it('survives servers without tools and freed places', () => {
+  it('handles servers without tools and reused slots', () => {
     index.set({ name: 'empty' }, []);
     index.set({ name: 'last' }, [{ name: 'zip', description: 'Compresses files' }]);
     index.delete('mail');
@@ -117,7 +117,7 @@ it('ranks servers by their best tools', () => {
   expect(three[1]!.score).toBeLessThan(1);
 });
 
-describe('descriptions of strangers', () => {
+describe('untrusted descriptions', () => {
   const needs = ['send an email', 'weather forecast of a city', 'severe weather alerts', 'list emails of my inbox'];
   const rankOf = (query: string): string[] => index.search(query, { limit: 5 }).map(({ server }) => server);
 
@@ -168,7 +168,7 @@ describe('descriptions of strangers', () => {
     expect(index.search('pelican', { limit: 1 })[0]).toMatchObject({ server: 'stuffed', stuffed: true });
   });
 
-  it('ranks servers of less trust lower', () => {
+  it('ranks servers with less trust lower', () => {
     index.set({ name: 'another', trust: 0.5 }, [
       { name: 'mail_sender', description: 'Send an email to a recipient now' },
     ]);

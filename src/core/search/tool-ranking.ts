@@ -10,9 +10,12 @@ import type { Similarities } from './tool-vectors.js';
 
 export interface SearchOptions {
   readonly limit: number;
-  /** The part of the index that the caller sees; absent for all of it. No other tool changes a score. */
+  /**
+   * The tools that the caller sees; absent if the caller sees all tools. A tool that the caller does not see changes no
+   * score.
+   */
   readonly visible?: VisibleTools | undefined;
-  /** Whether the caller may use this tool. Search shows no other. */
+  /** Whether the caller may use this tool. Search shows no other tools. */
   readonly allowed?: (tool: ToolKey) => boolean;
   readonly learned?: LearnedScores | undefined;
   /** Similarities by vectors, added to the score of the words. */
@@ -20,14 +23,14 @@ export interface SearchOptions {
 }
 
 export interface RankOptions extends SearchOptions {
-  /** The message from which the needs come. Its terms count a little for each of them. */
+  /** The message that contains the needs. Its terms have a small weight for each need. */
   readonly message?: string;
-  /** For each need its similarities by vectors, as `similar` has them for a search. */
+  /** The similarities by vectors for each need, like `similar` for a search. */
   readonly similarNeeds?: readonly (Similarities | undefined)[];
 }
 
 export interface Hit extends ToolKey {
-  /** Relative to the best result, which has 1. */
+  /** The score relative to the best result, whose score is 1. */
   readonly score: number;
   readonly stuffed: boolean;
   /** Tools with nearly the same text and a lower score. */
@@ -39,14 +42,15 @@ export interface RankedServer {
   readonly score: number;
 }
 
-/** Characters that are read of a query. */
+/** The number of characters that are read of a query. */
 export const LONGEST_QUERY = 4_000;
-/** Terms that are read of one need, and the distinct ones of them that count. */
+/** The number of terms that are read of one need, and the number of distinct terms that count. */
 const MOST_READ = 256;
 const MOST_TERMS = 64;
 /**
- * A need with more distinct terms than `USUAL_TERMS` is a long message, and of its terms only the `MOST_MATCHED` rarest
- * that a tool has count for it: a tool that lists many words, which fit a long message by chance, gains nothing.
+ * A need with more distinct terms than `USUAL_TERMS` is a long message. Of the terms of a long message that a tool
+ * contains, only the `MOST_MATCHED` rarest count for the tool. A tool that lists many words fits a long message by
+ * chance; this limit keeps its score low.
  */
 const USUAL_TERMS = 32;
 const MOST_MATCHED = 8;
@@ -57,28 +61,32 @@ export const SYNONYM_WEIGHT = 0.2;
 const MOST_EXPANDED = 16;
 /** The weight of the terms of the message around a need. */
 const CONTEXT_WEIGHT = 0.2;
-/** The share of the whole query in a score, when the query has several needs; the rest is the best-matching need. */
+/**
+ * The share of the whole query in a score, if the query has several needs. The rest is the share of the need that fits
+ * best.
+ */
 const WHOLE_SHARE = 0.7;
 const MOST_DUPLICATES = 10;
 /**
- * The exponent of a server's scores before the steps are added up. With 1 many weak steps outweigh a good one; without
- * a limit only the best step counts, and the best servers of all steps are equal.
+ * The exponent of a server's scores before the scores of the steps are added. With exponent 1, many weak matches
+ * outweigh a good match. With a very large exponent only the best step counts, and the best servers of all steps have
+ * equal scores.
  */
 const STEP_POWER = 4;
-/** The shares of a server's best tools in the score of the server. */
+/** The weights of a server's best tools in the score of the server, best tool first. */
 export const TOOL_SHARES = [1, 0.25, 0.15];
 
 /**
- * BM25F over the tools of many servers. One instance serves all callers; each query says what its caller sees and may
- * use. Scores are shown, so tools that the caller does not see count for nothing: not as the best match, and not in the
- * rarity of a term.
+ * A BM25F ranking of the tools of many servers. One instance serves all callers; each query says which tools its caller
+ * sees and may use. Callers see the scores, so a tool that the caller does not see affects neither the best score nor
+ * the rarity of a term.
  */
 export class ToolRanking {
   private readonly postings = new Postings();
   private readonly sum = new ScoreArray();
   private readonly synonyms = new ScoreArray();
   private readonly needs = new ScoreArray();
-  /** The part of the index that the last query saw. */
+  /** The documents that were visible in the last query. */
   private seen = this.postings.seen(undefined);
   private readonly rarityOf = (term: string): number => this.postings.rarity(term, this.seen);
 
@@ -92,7 +100,7 @@ export class ToolRanking {
     this.postings.add(new Segment(server, documents));
   }
 
-  /** How much a term distinguishes the tools that the last query saw. */
+  /** How much a term distinguishes the tools that were visible in the last query. */
   rarity(term: string): number {
     return this.rarityOf(term);
   }
@@ -104,8 +112,9 @@ export class ToolRanking {
   }
 
   /**
-   * The distinct terms of a need that count, and how many of them for one tool: all of a usual need. Of a long message
-   * the rarest among the tools that the last query saw, the rarest first: what it asks for is often not at its beginning.
+   * The distinct terms of a need that count, and how many of them count for one tool. All terms of a usual need count.
+   * Of a long message only the rarest terms count, rarest first, because the request itself is often not at the
+   * beginning. Rarity is measured among the tools that were visible in the last query.
    */
   countedTerms(all: readonly string[]): { readonly terms: ReadonlySet<string>; readonly most: number } {
     const terms = new Set(readOf(all));
@@ -120,8 +129,8 @@ export class ToolRanking {
   }
 
   /**
-   * The tools that fit a need, best first. Nearly equal tools are one hit. The need is a text, or its terms if it is an
-   * earlier one.
+   * The tools that fit a need, best first. Nearly equal tools are one hit. `query` is the text of the need, or the
+   * stored terms of an earlier search.
    */
   search(query: string | readonly string[], options: SearchOptions): Hit[] {
     const scores = this.scored(query, options);
@@ -134,7 +143,8 @@ export class ToolRanking {
         if (hits.length < options.limit) hits.push({ place, score: scores.of(document), duplicates: [] });
       } else if (original.duplicates.length < MOST_DUPLICATES) original.duplicates.push(keyOf(place));
     }
-    // Relative to the best result: a score must not tell of a better tool that the caller may not use.
+    // The score is relative to the best result, because an absolute score could reveal a better tool that the caller
+    // may not use.
     const best = hits[0]?.score ?? 1;
     return hits.map(({ place, score, duplicates }) => ({
       ...keyOf(place),
@@ -145,8 +155,8 @@ export class ToolRanking {
   }
 
   /**
-   * The servers that fit a message, best first. `needs` are the steps of a plan, if there is one: each is a query of its
-   * own. A server counts by the step that it fits best, and a little by the others.
+   * The servers that fit a message, best first. `needs` are the steps of the message, and each is a separate query. The
+   * step that a server fits best decides most of its score; the other steps add a little.
    */
   rankServers(needs: readonly string[], options: RankOptions): RankedServer[] {
     const found = new Map<string, number>();
@@ -185,7 +195,7 @@ export class ToolRanking {
     return allowed ? (document) => allowed(keyOf(this.postings.place(document))) : () => true;
   }
 
-  /** The scores of a query, valid until the next one. */
+  /** The scores of a query, valid until the next query. */
   private scored(
     query: string | readonly string[],
     { learned, visible }: SearchOptions,
@@ -212,7 +222,7 @@ export class ToolRanking {
     return needs;
   }
 
-  /** Leaves the scores of one need in `sum`, and returns the highest score of the words alone. */
+  /** Writes the scores of one need to `sum`, and returns the highest score from words alone. */
   private scoreWords(all: readonly string[], context: readonly string[]): number {
     const { sum, synonyms, postings, seen } = this;
     sum.reset(this.size);
@@ -224,7 +234,7 @@ export class ToolRanking {
         postings.score(sum, term, 1, seen, { most });
         continue;
       }
-      // A document counts by the term or by its best synonym, not by all of them.
+      // Either the term or its best synonym counts for a document, never several of them.
       synonyms.reset(this.size);
       postings.score(synonyms, term, 1, seen, RAISE);
       for (const other of others)
@@ -236,7 +246,10 @@ export class ToolRanking {
     return sum.highest();
   }
 
-  /** A weighted sum of two scores, each divided by its best one among the tools that the caller may use. */
+  /**
+   * Replaces the scores by a weighted sum of word scores and similarities. First divides the word scores by the best
+   * score among the tools that the caller may use. The highest similarity is 1 already.
+   */
   private addSimilar(scores: ScoreArray, { weight, tools }: Similarities, options: SearchOptions): void {
     const [best] = scores.best(1, this.accepts(options));
     if (weight === 1) scores.reset(this.size);
@@ -259,7 +272,7 @@ export class ToolRanking {
   }
 }
 
-/** Tools that are looked at to rank servers. */
+/** The most tools that are used to rank servers. */
 const MOST_TOOLS_OF_SERVERS = 100;
 
 const readOf = (terms: readonly string[]): readonly string[] =>

@@ -48,7 +48,7 @@ test('a tool is found by the title and the description that its server gives its
   expect(await names(search, 'scientific preprints')).toEqual(['b__search']);
 });
 
-test('S27: searches at the same time find the tools of their own callers, where each has an account of its own', async () => {
+test('S27: at a server with an account per caller, concurrent searches find only the tools of their caller', async () => {
   const partOf = (name: string) => {
     const item = { key: name, own: name, value: { name, description: `Reads the notes of ${name}` }, mirrored: [] };
     const snapshot = { items: [item as Item], byKey: new Map([[name, item as Item]]) };
@@ -90,7 +90,7 @@ test('the trust of a server lowers the scores of its tools', async () => {
   expect(await order(0.1)).toBe('b__mail_sending');
 });
 
-test('a result names the tools that are collapsed into it', async () => {
+test('a result names the nearly equal tools that it stands for', async () => {
   const tools = { create_issue: 'Creates an issue in a repository' };
   const search = searchOf([
     { server: 'work', tools },
@@ -101,7 +101,7 @@ test('a result names the tools that are collapsed into it', async () => {
   expect(describeFound(first!, false)).toMatchObject({ name: 'work__create_issue', alike: ['home__create_issue'] });
 });
 
-test('a server cannot enter unrelated results by a description of itself that names every need', async () => {
+test('a server whose own description names every need does not enter unrelated results', async () => {
   const topics = ['calendar', 'invoice', 'ticket', 'photo', 'backup', 'deploy'];
   const honest = topics.map((topic) => ({
     server: topic,

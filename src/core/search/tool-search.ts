@@ -17,9 +17,9 @@ import type { EmbeddedTool, ToolVectors } from './tool-vectors.js';
 export interface ToolSearchRequest {
   readonly query: string;
   readonly limit: number;
-  /** Only tools of this server. */
+  /** If present, the search finds only tools of this server. */
   readonly server?: string | undefined;
-  /** Whether the results go to a caller that may call a found tool: search then learns from that call. */
+  /** Whether the results go to a caller that may call a found tool. If so, search learns from that call. */
   readonly followed?: boolean;
 }
 
@@ -39,9 +39,9 @@ interface Indexed {
   readonly lists: Map<string, { readonly items: readonly Item[]; readonly about: string }>;
 }
 
-/** Clients declare few different capabilities; each set has lists of its own. */
+/** The most indexes, one per capability set. Clients declare few different sets. */
 const MOST_SETS = 8;
-/** Tools of one server that search covers: a longer list would block the event loop while its index is built. */
+/** The most tools of one server that search covers. Building the index of a longer list would block the event loop. */
 const MOST_INDEXED = 10_000;
 
 /** Searches the tools that a caller sees. A server's part of the index is built again when its list changes. */
@@ -75,7 +75,7 @@ export class ToolSearch {
     return { tools: this.ranked(caller, index(), request, options).map(found), missing };
   }
 
-  /** Why a search ranks the tools of a view in its order. `learned` counts as if learning were on. */
+  /** Explains why a search ranks the tools of a view in this order. `learned` counts as if learning were on. */
   async explain(
     caller: Caller,
     view: View,
@@ -88,8 +88,8 @@ export class ToolSearch {
   }
 
   /**
-   * The index of the tools that a caller sees in a view, limited to these tools. `index` is called right before the
-   * search: callers share the index, and at a server with accounts of users each of them has other tools.
+   * Prepares a search of the tools that a caller sees in a view. `index` must be called right before the search,
+   * because all callers share the index, and a server with an account per caller has other tools for each caller.
    */
   private async prepared(
     caller: Caller,
@@ -132,7 +132,7 @@ export class ToolSearch {
     };
   }
 
-  /** The hits in the order that the caller sees: ranked by words, and also by learned suggestions if learning is on. */
+  /** The hits in the order in which the caller gets them. If learning is on, learned suggestions affect this order. */
   private ranked(caller: Caller, index: ToolRanking, request: ToolSearchRequest, options: SearchOptions): Hit[] {
     const { learning } = this;
     const { query } = request;
@@ -190,10 +190,10 @@ const toolsIn = (parts: readonly ShownPart[], allowed: (tool: ToolKey) => boolea
     return snapshot.items.map((item) => ({ server, name: item.key, item, about: title })).filter(allowed);
   });
 
-/** A text of a server about itself is read up to this length. */
+/** The number of characters that are read of a server's description of itself. */
 const LONGEST_ABOUT = 1_000;
 
-/** The server under the operator's name and its own, with its description. */
+/** The server as search reads it: its configured name, the name that the server gives itself, and its description. */
 function serverOf({ server, info, trust }: ShownPart): SearchServer {
   const own = text(info?.['title']) ?? text(info?.name);
   const description = text(info?.['description']);

@@ -40,12 +40,12 @@ test('finds a tool that shares no word with the query, after all tools were embe
   expect(await best(vectors, 'some pastry')).toBe('bake_bread');
   expect(await best(vectors, 'bread for the automobile show')).toBe('bake_bread');
   await best(vectors, 'some pastry');
-  // The tools once, each query once.
+  // The tools were embedded once, and each query once.
   expect(asked.filter((texts) => texts.length === 2)).toHaveLength(1);
   expect(asked.filter(([text]) => text === 'some pastry')).toHaveLength(1);
 });
 
-test('words decide alone while the service is away, late or wrong', async () => {
+test('only words are used while the service is unavailable, late or wrong', async () => {
   const { made, asked } = embedder(() => Promise.reject(new Error('away')));
   const broken = vectorsOf(made);
   expect(await best(broken, 'bake')).toBe('bake_bread');
@@ -62,7 +62,7 @@ test('words decide alone while the service is away, late or wrong', async () => 
   expect(await best(vectors, 'bake')).toBe('bake_bread');
 });
 
-test('vectors alone list each tool once, and trust counts for them as for words', () => {
+test('a match by vectors alone lists each tool once, and trust lowers its score as for words', () => {
   const tools = TOOLS.map(({ server, name }) => [{ server, name }, 1] as const);
   const hits = index.search('repair a car', { limit: 5, similar: { weight: 1, tools } });
   expect(hits.map(({ name, duplicates }) => [name, duplicates.length])).toEqual([
@@ -79,7 +79,7 @@ test('vectors alone list each tool once, and trust counts for them as for words'
   expect(wary.search('gamma', { limit: 2, similar }).map(({ name }) => name)).toEqual(['a', 'b']);
 });
 
-test('one text that the service refuses keeps no other tool from its vector', async () => {
+test('if the service refuses one text, the other tools still get their vectors', async () => {
   const { made } = embedder((texts) =>
     texts.some((text) => text.includes('poison'))
       ? Promise.reject(new RefusedTexts('too long'))

@@ -4,10 +4,13 @@ import type { Item } from '../catalog/listing.js';
 import { within } from '../timing.js';
 import type { ToolKey } from './tool-key.js';
 
-/** The service works, but does not take one of the texts. */
+/** The service works, but refuses one of the texts. */
 export class RefusedTexts extends Error {}
 
-/** Turns texts into vectors, one for each in their order. Rejects if it cannot, with `RefusedTexts` for these texts only. */
+/**
+ * Turns texts into vectors, in the same order. Rejects on failure; `RefusedTexts` means that the service works but
+ * refuses these texts.
+ */
 export interface Embedder {
   embed(texts: readonly string[]): Promise<readonly Float32Array[]>;
 }
@@ -21,7 +24,7 @@ export interface ToolVectorsOptions {
   readonly log: Log;
 }
 
-/** The similarity of tools to a query. */
+/** The similarities of tools to a query. */
 export interface Similarities {
   readonly weight: number;
   /** From 0 to 1; the most similar tool has 1. */
@@ -31,7 +34,7 @@ export interface Similarities {
 /** A tool that a caller sees. */
 export interface EmbeddedTool extends ToolKey {
   readonly item: Item;
-  /** The name of its server, as people know it. */
+  /** The name of the tool's server, as people know it. */
   readonly about?: string;
 }
 
@@ -41,16 +44,16 @@ const MOST_QUERIES = 500;
 const LONGEST_TEXT = 1_000;
 const LONGEST_ABOUT = 100;
 const BATCH = 64;
-/** Stands for the vector of a refused text: its length fits no other, so its similarity is 0. */
+/** The vector of a refused text. Its length differs from every other vector, so its similarity is always 0. */
 const NO_VECTOR = new Float32Array(0);
-/** Searches that wait for a vector at the same time; further ones use words alone. */
+/** The most searches that wait for a vector at the same time. Further searches use words alone. */
 const MOST_ASKING = 16;
 /** Pause after a failure, in milliseconds. Searches use words alone until then. */
 const PAUSE = 10_000;
 
 /**
- * Optional vectors beside the words: of every tool once, in the background, and of each query. While vectors are missing
- * or the service is away, words decide alone.
+ * Optional vectors in addition to words. Each tool is embedded once in the background, and each query when it arrives.
+ * While vectors are missing or the service is unavailable, search uses words alone.
  */
 export class ToolVectors {
   private readonly known = new BoundedCache<string, Float32Array>(MOST_VECTORS);
@@ -64,7 +67,7 @@ export class ToolVectors {
 
   constructor(private readonly options: ToolVectorsOptions) {}
 
-  /** Undefined while words decide alone. */
+  /** The similarities of the tools to a query; undefined while search uses words alone. */
   async similarities(query: string, tools: readonly EmbeddedTool[]): Promise<Similarities | undefined> {
     if (performance.now() < this.awayUntil || tools.length > MOST_VECTORS) return undefined;
     const vectors = tools.map((tool) => this.known.get(this.textOf(tool)));
@@ -133,8 +136,9 @@ export class ToolVectors {
   }
 
   /**
-   * If the service refuses a batch, each text is tried alone: a text of one server, such as one that is too long for the
-   * model, must not keep the other tools from their vectors. A refused text is similar to nothing.
+   * Embeds a batch of texts. If the service refuses the batch, each text is tried alone, so that one text, such as a
+   * text that is too long for the model, does not keep other tools from their vectors. A refused text is similar to no
+   * query.
    */
   private async embedBatch(texts: readonly string[]): Promise<void> {
     const { embedder, log } = this.options;

@@ -10,7 +10,7 @@ export interface ClientMetadata {
   scope?: unknown;
 }
 
-/** The browser would run or open the content of these instead of returning to the client (S9). */
+/** Schemes whose content the browser would run or open, instead of returning to the client (S9). */
 const FORBIDDEN = new Set(
   [
     'about',
@@ -35,9 +35,9 @@ const LONGEST_NAME = 200;
 export const isLoopbackUrl = (url: URL): boolean => LOOPBACK.has(url.hostname);
 
 /**
- * Checks the redirect URIs of every client, also of documents: https, http on this machine, or the own scheme of a
- * native application. A client that runs on the user's machine is native, whatever it declares: its port may change
- * (RFC 8252 §7.3), and it always asks for consent.
+ * Checks the redirect URIs of every client, registered or from a metadata document: https, http on this machine, or the
+ * own scheme of a native application. A client that runs on the user's machine counts as native, whatever it declares:
+ * its port may change (RFC 8252 §7.3), and the user is always asked for consent.
  */
 export function checkClient(client: ClientMetadata): void {
   // The user decides about scopes. A list that a client declares in advance would only limit later requests.
@@ -61,7 +61,7 @@ export function checkClient(client: ClientMetadata): void {
       throw new errors.InvalidRedirectUri('redirect_uris must use https, or http on localhost');
     local ||= url.protocol !== 'https:' || isLoopbackUrl(url);
   }
-  // The gateway's own pages need no consent, which native clients always ask for.
+  // The gateway's own client is not native, because users of native clients are always asked for consent.
   if (client.client_id === OWN_CLIENT.id) return;
   if (local && uris.every((uri) => !(new URL(uri).protocol === 'https:' && isLoopbackUrl(new URL(uri)))))
     client.application_type = 'native';

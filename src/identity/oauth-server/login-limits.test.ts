@@ -8,7 +8,7 @@ const limits = (): LoginLimits => {
 };
 const ada = { address: '192.0.2.1', account: 'ada', device: undefined };
 
-test('sign-ins that succeed are not counted, from whichever browser', async () => {
+test('sign-ins that succeed are not counted, whatever the browser', async () => {
   const own = limits();
   for (const device of [undefined, 'browser']) {
     for (let i = 0; i < 300; i++) {

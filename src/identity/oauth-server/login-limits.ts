@@ -2,11 +2,13 @@ import type { Bus } from '../../state/index.js';
 
 const WINDOW = 15 * 60_000;
 
-/** Attempts of one address for any users: an office may share an address. */
+/**
+ * Maximum number of attempts of one address for all users together. It is high, because an office may share an address.
+ */
 const PER_ADDRESS = 100;
-/** Attempts of one address, or of one known browser, for one user. */
+/** Maximum number of attempts of one address, or of one known browser, for one user. */
 const PER_PAIR = 10;
-/** Attempts of all addresses for one user, after which an unknown browser has fewer attempts. */
+/** Number of attempts of all addresses for one user, after which an unknown browser has fewer attempts. */
 const PER_ACCOUNT = 50;
 const PER_PAIR_UNDER_ATTACK = 3;
 
@@ -18,8 +20,9 @@ export interface LoginAttempt {
 }
 
 /**
- * Limits the guessing of passwords, over all replicas: only failed attempts stay counted. Nobody can lock a user out: a browser in which the user has
- * signed in has its own count, and every other address keeps a few attempts, however many others fail.
+ * Limits the guessing of passwords, over all replicas: only failed attempts stay counted. Nobody can lock a user out: a
+ * browser in which the user has signed in has its own count, and every other address keeps a few attempts, however many
+ * others fail.
  */
 export class LoginLimits {
   constructor(private readonly bus: Pick<Bus, 'incr'>) {}
@@ -33,7 +36,7 @@ export class LoginLimits {
     return over ? WINDOW / 1_000 : undefined;
   }
 
-  /** Gives back what `attempt` counted, because the password was right. */
+  /** Takes back the count of `attempt`, because the password was right. */
   async succeeded(attempt: LoginAttempt): Promise<void> {
     const { pair, all, user } = keysOf(attempt);
     await Promise.all([this.add(pair, -1), this.add(all, -1), this.add(user, -1)]);
@@ -44,7 +47,7 @@ export class LoginLimits {
   }
 }
 
-/** The counters of an attempt. A known browser has only its own. */
+/** The counters of an attempt. A known browser has only its own counter. */
 function keysOf({ address, account, device }: LoginAttempt): { pair: string; all?: string; user?: string } {
   if (device !== undefined) return { pair: `device ${device} ${account}` };
   const from = addressUnit(address);

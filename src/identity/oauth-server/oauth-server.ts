@@ -47,7 +47,10 @@ export interface AskingClient {
   readonly redirectUri: string;
   /** The host to which the code goes, or the scheme of a native application. */
   readonly redirectHost: string;
-  /** The code goes to a program on the user's machine, where any other program could take its place. */
+  /**
+   * Whether the code goes to a program on the user's machine, where any other program could take the place of this
+   * program.
+   */
   readonly local: boolean;
   /** Whether the client is the gateway itself, for its own pages. */
   readonly own: boolean;
@@ -129,8 +132,8 @@ export class OAuthServer {
 
   /**
    * The URL at which a user signs in for a page of the gateway. The browser then returns to the page with `state`.
-   * Nobody knows the verifier, so the code is of no use to anybody. With `again`, the user signs in even if somebody
-   * is signed in already.
+   * Nobody knows the verifier, so nobody can use the code. With `again`, the user signs in even if somebody is signed
+   * in already.
    */
   signInUrl(state: string, again: boolean): string {
     const query = new URLSearchParams({
@@ -166,7 +169,7 @@ export class OAuthServer {
     };
   }
 
-  /** The user has signed in. Returns the URL at which the flow goes on. */
+  /** The user has signed in. Returns the URL at which the flow continues. */
   async signIn(uid: string, account: string): Promise<string | undefined> {
     const { provider } = await this.current();
     const found = await provider.Interaction.find(uid);
@@ -180,7 +183,7 @@ export class OAuthServer {
     return finish(found, { ...found.lastSubmission, login: { accountId: account } });
   }
 
-  /** The user agrees that the client acts for it. Returns the URL at which the flow goes on. */
+  /** The user allows the client to act for the user. Returns the URL at which the flow continues. */
   async agree(uid: string): Promise<string | undefined> {
     const { provider } = await this.current();
     const found = await provider.Interaction.find(uid);
@@ -201,7 +204,7 @@ export class OAuthServer {
     return finish(found, { ...found.lastSubmission, consent: { grantId } });
   }
 
-  /** The user refuses. Returns the URL at which the client is told. */
+  /** The user refuses. Returns the URL that tells the client about the refusal. */
   async refuse(uid: string): Promise<string | undefined> {
     const { provider } = await this.current();
     const found = await provider.Interaction.find(uid);
@@ -226,7 +229,10 @@ export class OAuthServer {
     for (const id of await records.beyond('Grant', account, MOST_GRANTS)) await revokeGrant(this.options, id);
   }
 
-  /** The claims of an access token of this server; undefined if it is not one of `clientId`. */
+  /**
+   * The claims of an access token of this server; undefined if the token is not valid, or was issued to another client
+   * than `clientId`.
+   */
   async accessToken(token: string, clientId: string): Promise<JWTPayload | undefined> {
     try {
       const { payload } = await jwtVerify(token, createLocalJWKSet(await this.publicKeys()), {
@@ -240,7 +246,7 @@ export class OAuthServer {
     }
   }
 
-  /** RFC 7009 for an access token, which oidc-provider does not store. */
+  /** Revokes an access token (RFC 7009). oidc-provider cannot do this, because it does not store access tokens. */
   async revokeAccessToken({ jti }: JWTPayload): Promise<void> {
     if (jti === undefined) return;
     await this.options.revocations.add(tokenRevocation(jti), REVOCATION_LIFE);

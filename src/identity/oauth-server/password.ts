@@ -1,19 +1,21 @@
 import { randomBytes, type ScryptOptions, scrypt, timingSafeEqual } from 'node:crypto';
 
 /**
- * The cost of scrypt: 32 MiB and about 0.2 s, one of the settings that OWASP recommends. The hash contains it, so that
- * a later version can raise it.
+ * The cost of scrypt: 32 MiB and about 0.2 s. OWASP recommends these parameters. The hash contains it, so that a later
+ * version can raise it.
  */
 const COST = { N: 2 ** 15, r: 8, p: 3 } as const;
 const KEY_BYTES = 32;
 const SALT_BYTES = 16;
-/** Hashes at the same time: each needs a thread of the pool and its memory. */
+/** Limit on concurrent hashes, because each needs a thread of the pool and 32 MiB. */
 const CONCURRENT = 2;
-/** Requests that wait for a hash. More are refused, so that a flood cannot fill the memory. */
+/**
+ * Limit on the requests that wait for a hash. Further requests are refused, so that a flood cannot fill the memory.
+ */
 const WAITING = 32;
 
 export const SHORTEST_PASSWORD = 10;
-/** Long enough for a passphrase; longer input would only cost time. */
+/** The longest password. It is long enough for a passphrase, and a longer input would only cost time. */
 export const LONGEST_PASSWORD = 256;
 
 export class TooManyHashes extends Error {
@@ -47,7 +49,7 @@ async function derive(password: string, salt: Buffer, options: ScryptOptions): P
   }
 }
 
-/** `scrypt$N$r$p$salt$key`. */
+/** The form of a stored hash: `scrypt$N$r$p$salt$key`. */
 export async function hashPassword(password: string): Promise<string> {
   const salt = randomBytes(SALT_BYTES);
   const key = await derive(password, salt, COST);
@@ -55,7 +57,7 @@ export async function hashPassword(password: string): Promise<string> {
 }
 
 const HASH = /^scrypt\$(\d{1,8})\$(\d{1,3})\$(\d{1,3})\$([\w-]{16,64})\$([\w-]{43})$/;
-/** No password has this hash: the last bytes are not derived from any. */
+/** A hash that no password has, because its last part was not derived from a password. */
 const NOBODY = ['scrypt', COST.N, COST.r, COST.p, 'A'.repeat(22), 'A'.repeat(43)].join('$');
 
 /** Whether the password has this hash. An absent hash takes the same time, so the duration reveals no user names. */

@@ -10,10 +10,16 @@ export const PATHS = {
   style: '/oauth/style.css',
 } as const;
 
-/** The client by which the gateway signs users in for its own pages. Its code leads back to the page and is not used. */
+/**
+ * The client by which the gateway signs users in for its own pages. The answer with its code leads the browser back to
+ * the page, and nobody uses the code.
+ */
 export const OWN_CLIENT = { id: 'parley', returnPath: '/connect/return' } as const;
 
-/** The name of the cookie of a browser's session. S5: `__Host-` comes from this host, over https, and no subdomain. */
+/**
+ * The name of the cookie of a browser's session. S5: only this host itself, and no subdomain, can set a cookie with the
+ * prefix `__Host-`, and only over https.
+ */
 export const sessionCookie = (secure: boolean): string => (secure ? '__Host-parley_session' : 'parley_session');
 
 /** The names of two cookies inside of oidc-provider. The HTTP layer translates them. */

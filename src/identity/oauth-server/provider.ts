@@ -9,7 +9,7 @@ import { ALGORITHM, type CurrentKeys } from './signing-keys.js';
 
 export interface ProviderSettings {
   readonly issuer: string;
-  /** Milliseconds. */
+  /** The current time in milliseconds. */
   readonly accessTokenLife: number;
   readonly refreshTokenLife: number;
   readonly sessionLife: number;
@@ -48,7 +48,7 @@ export function buildProvider(options: ProviderOptions): Provider {
     if (!REUSED.test(`${error.error_detail ?? ''} ${error.error_description ?? ''}`)) return;
     reused({ account: ctx.oidc.account?.accountId, client: ctx.oidc.client?.clientId });
   });
-  // A client that is in use is kept.
+  // Each use extends the life of the client's record.
   provider.on('grant.success', (ctx) => {
     const id = ctx.oidc.client?.clientId;
     if (id !== undefined)
@@ -71,7 +71,7 @@ function configuration(options: ProviderOptions): Configuration {
       keys: [keys.secret],
       names: { ...FLOW_COOKIES, session: sessionCookie(secure) },
       long: { ...browserOnly, signed: true, path: '/' },
-      // The HTTP layer binds these two to the browser by a keyed digest.
+      // The HTTP layer binds these two cookies to the browser by a keyed digest.
       short: { ...browserOnly, signed: false },
     },
     features: {

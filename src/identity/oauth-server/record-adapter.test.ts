@@ -38,10 +38,10 @@ describe.each(ENGINES)('records of the authorization server on %s', (engine) => 
     await tokens.consume('first');
     await tokens.upsert('second', { accountId: 'ada', grantId: 'grant' }, 1_200);
     expect((await grants.find('grant'))?.exp).toBeGreaterThanOrEqual(now + 1_200);
-    // A shorter life does not take anything from an older token of the same grant.
+    // A shorter life of a new token does not shorten the life of an older token of the same grant.
     await tokens.upsert('other', { accountId: 'ada', grantId: 'grant' }, 30);
     expect((await grants.find('grant'))?.exp).toBeGreaterThanOrEqual(now + 1_200);
-    // A refresh that meets the end of its grant does not bring the grant back.
+    // A refresh at the moment at which the grant ends does not restore the grant.
     await grants.destroy('grant');
     await tokens.upsert('late', { accountId: 'ada', grantId: 'grant' }, 1_200);
     expect(await grants.find('grant')).toBeUndefined();

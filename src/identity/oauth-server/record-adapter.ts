@@ -11,14 +11,17 @@ const DAY = 24 * 60 * MINUTE;
 const UNUSED_CLIENT = DAY;
 /** A used client is kept this long after its last sign-in or refresh. */
 export const USED_CLIENT = 90 * DAY;
-/** How long the second use of a code or refresh token is noticed after the first. */
+/** How long after its first use a second use of a code or refresh token is noticed. */
 const NOTICE_REUSE = DAY;
-/** Values stay readable longer than their rows live: the rows of a client that is in use are kept for years. */
+/**
+ * Encrypted values stay readable for longer than their rows live, because the rows of a client in use are kept for
+ * years.
+ */
 const SEALED_FOR = 3_650 * DAY;
 
 /**
- * The most rows of the kinds that anybody can make without signing in. Beyond this number the rows that would end first
- * are removed. If new rows were refused instead, a flood of a few addresses would keep everybody out for a day.
+ * Limit on the rows of each kind that anybody can make without signing in. Beyond this number the rows that would end
+ * first are removed. If new rows were refused instead, a flood of a few addresses would keep everybody out for a day.
  */
 const MOST: Readonly<Record<string, number>> = { Client: 10_000, Interaction: 20_000, Session: 100_000 };
 const COUNT_EVERY = 5_000;
@@ -30,7 +33,7 @@ export interface RecordAdapterOptions {
   readonly revocations: Pick<OAuthRevocations, 'add'>;
   readonly seal: Seal;
   readonly now: () => number;
-  /** The most rows of a kind, if not `MOST`. */
+  /** Limit on the rows of a kind, in place of `MOST`. */
   readonly most?: Readonly<Record<string, number>>;
 }
 
@@ -49,7 +52,7 @@ export class RecordAdapter implements Adapter {
     const id = recordId(value);
     const { grantId, uid, accountId } = payload;
     const expiresAt = now() + (expiresIn === undefined ? UNUSED_CLIENT : expiresIn * 1_000);
-    // A grant lives as long as its newest refresh token: a client that only refreshes keeps its access.
+    // A grant lives as long as its newest refresh token, so that a client that only refreshes keeps its access.
     if (this.model === 'RefreshToken' && grantId !== undefined)
       await records.extend('Grant', recordId(grantId), expiresAt);
     await records.put({
@@ -106,12 +109,12 @@ export class RecordAdapter implements Adapter {
     try {
       payload = this.options.seal.open('oauth', `${this.model} ${found.id}`, found.sealed) as AdapterPayload;
     } catch {
-      // The key of `state.keys` is gone, or somebody changed the row.
+      // The key was removed from `state.keys`, or somebody changed the row.
       return undefined;
     }
     return {
       ...payload,
-      // The life of a grant is prolonged after its content was written.
+      // The life of a grant can be extended after its content was written, so the end of life in the row counts.
       ...(this.model === 'Grant' && { exp: Math.floor(found.expiresAt / 1_000) }),
       ...(found.consumedAt !== undefined && { consumed: Math.floor(found.consumedAt / 1_000) }),
     };

@@ -34,7 +34,7 @@ export class RevocationList {
   private reading: Promise<void> | undefined;
   private readonly timer: NodeJS.Timeout;
   private forgotAt = performance.now();
-  /** The last read failed. One line in the log is enough for an outage. */
+  /** Whether the last read failed. Only the first failure in a row is logged. */
   private failing = false;
 
   constructor(
@@ -44,7 +44,7 @@ export class RevocationList {
     this.timer = setInterval(() => this.poll(), POLL).unref();
   }
 
-  /** Whether the token was revoked. A promise only if the list has to be read first. */
+  /** Whether the token was revoked. The result is a promise only if the list has to be read first. */
   covers(token: RevocableToken): boolean | Promise<boolean> {
     if (performance.now() - this.readAt <= STALE) return this.has(token);
     return this.refresh().then(() => this.has(token));
@@ -66,7 +66,7 @@ export class RevocationList {
     if (this.revoked.size === 0) return false;
     if (this.revoked.has(tokenRevocation(jti)) || this.revoked.has(grantRevocation(grant))) return true;
     const at = this.revoked.get(userRevocation(user));
-    // Tokens have whole seconds. A token of the same second may be older than the revocation.
+    // The time in a token has whole seconds, so a token of the same second may be older than the revocation.
     return at !== undefined && issuedAt <= at;
   }
 

@@ -3,7 +3,10 @@ import { calculateJwkThumbprint, exportJWK, generateKeyPair, type JSONWebKeySet,
 
 export const ALGORITHM = 'ES256';
 
-/** The keys of the authorization server: the newest signs, all valid ones are published. Replicas share them. */
+/**
+ * The keys of the authorization server. The newest key signs, and all valid keys are published. Replicas share the
+ * keys.
+ */
 export interface SigningKeyRecord {
   /** The newest first. */
   readonly keys: readonly StoredSigningKey[];
@@ -41,7 +44,7 @@ export interface CurrentKeys {
   /** The private key. */
   readonly signing: JWK;
   readonly public: JSONWebKeySet;
-  /** Protects cookies. */
+  /** The secret that protects cookies. */
   readonly secret: string;
 }
 
@@ -59,7 +62,7 @@ export class SigningKeys {
 
   constructor(private readonly options: SigningKeysOptions) {}
 
-  /** The keys in use. The same object as long as they do not change. */
+  /** The keys in use. Returns the same object as long as the keys do not change. */
   async current(): Promise<CurrentKeys> {
     const given = this.loaded;
     const known = await given?.catch(() => undefined);
@@ -83,7 +86,7 @@ export class SigningKeys {
   private async read(known: Loaded | undefined): Promise<Loaded> {
     for (let attempt = 0; attempt < ATTEMPTS; attempt++) {
       const found = await this.options.store.load();
-      // The object stays the same, so that its users notice a change by comparing.
+      // The object stays the same while the keys stay the same, so that its users notice a change by comparing objects.
       if (found && known?.rev === found.rev) return Object.assign(known, { at: performance.now() });
       const opened = found && this.opened(found.record);
       if (found && opened) return { ...opened, rev: found.rev, at: performance.now() };
@@ -112,7 +115,7 @@ export class SigningKeys {
     return retiredAt === undefined || retiredAt + this.options.keep > this.options.now();
   }
 
-  /** Returns undefined if another replica was first. */
+  /** Returns undefined if another replica stored keys first. */
   private async replace(old: SigningKeyRecord | undefined, rev: number): Promise<string | undefined> {
     const { close, store, now } = this.options;
     const { publicKey, privateKey } = await generateKeyPair(ALGORITHM, { extractable: true });

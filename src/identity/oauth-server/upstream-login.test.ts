@@ -21,7 +21,7 @@ describe.each(ENGINES)('a sign-in at another provider on %s', (engine) => {
   }, 120_000);
   afterAll(() => cluster.stop());
 
-  test('begins once for each interaction: a flood of forms stores one row, and the last one counts', async () => {
+  test('an interaction has one sign-in: a flood of forms stores one row, and the last form counts', async () => {
     const { oauthRecords: records, oauthUsers: users } = state;
     const settings = {
       ...{ issuer: ISSUER, clientId: 'parley', clientSecret: undefined, name: 'Example', scopes: ['openid'] },

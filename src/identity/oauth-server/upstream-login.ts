@@ -107,7 +107,8 @@ export class UpstreamLogin {
     const id = recordId(state);
     const sealed = seal.close('oauth', `${MODEL} ${id}`, login, INTERACTION_LIFE);
     const expiresAt = now() + INTERACTION_LIFE;
-    // The last sign-in of an interaction counts: anybody can begin one, so that their number must be bounded.
+    // Each interaction keeps only its last sign-in. Anybody can begin a sign-in, so the number of stored ones must be
+    // bounded.
     const interaction = recordId(uid);
     await records.removeByUid(MODEL, interaction);
     await records.put({
@@ -135,7 +136,10 @@ export class UpstreamLogin {
     return url.href;
   }
 
-  /** The sign-in with this `state`, once: a second request with it gets nothing (S5). */
+  /**
+   * Returns the sign-in with this `state` and removes it, so that a second request with the same `state` gets nothing
+   * (S5).
+   */
   async take(state: string): Promise<LoginState | undefined> {
     const { records, seal } = this.options;
     const id = recordId(state);
@@ -199,7 +203,7 @@ export class UpstreamLogin {
         clockTolerance: 60,
         requiredClaims: ['sub', 'exp', 'iat', 'nonce'],
       });
-      if (payload['nonce'] !== login.nonce) throw new Error('another nonce');
+      if (payload['nonce'] !== login.nonce) throw new Error('the ID token has another nonce');
       return payload;
     } catch {
       throw new LoginRefused(`The ID token of ${this.name} is not valid.`);
@@ -263,7 +267,10 @@ export class UpstreamLogin {
   }
 }
 
-/** An error code of RFC 6749. Another text gets into neither the page nor the log: anybody can write it into the URL. */
+/**
+ * An error code of RFC 6749. Any other text is written neither to the page nor to the log, because anybody can write
+ * text into the URL.
+ */
 const codeOf = (error: string): string => (/^[a-z_]{1,40}$/.test(error) ? `the error ${error}` : 'an error');
 
 const JSON_ONLY = ['Accept', 'application/json'];

@@ -20,9 +20,9 @@ export interface UsersOptions {
   readonly revocations: Pick<OAuthRevocations, 'add'>;
   /** Removes everything else that is kept for a user. */
   forget(user: OAuthUser): Promise<void>;
-  /** Takes a record of every change. */
+  /** Receives a record of every change. */
   readonly audit: AuditTrail;
-  /** The person that changes users. */
+  /** The person who changes users. */
   readonly by: AuditActor;
 }
 
@@ -70,8 +70,8 @@ export class Users {
   }
 
   /**
-   * Ends all sessions and tokens of the user too: access tokens are refused within a second on every replica. Nothing of
-   * the user is left for a later user of the same name.
+   * Ends all sessions and tokens of the user too: access tokens are refused within a second on every replica. Nothing
+   * of the user is left for a later user of the same name.
    */
   async remove(name: string): Promise<void> {
     const id = await this.known(name);

@@ -81,7 +81,7 @@ describe('a condition', () => {
     'args.a.map(x, args.a).all(l, l.all(y, y >= 0.0))',
     'args.a.all(x, args.word.matches("^([a-z]+ ?)*$"))',
     'args.map.all(x, args.map.all(y, x != "" && y != ""))',
-  ])('S10: fails instead of stopping the process: %s', (source) => {
+  ])('S10: fails instead of blocking the process: %s', (source) => {
     const a = Array.from({ length: 30_000 }, (_, i) => i);
     const map = Object.fromEntries(a.map((i) => [`k${i}`, 1]));
     // Almost a match at every sixth character, so that no processor searches 30,000 times within the limit.
@@ -89,7 +89,7 @@ describe('a condition', () => {
     const args = { a, b: [...a].reverse(), map, text, word: 'many words '.repeat(100) };
     const began = performance.now();
     expect(evaluate(source, { args })).toBeInstanceOf(Failure);
-    // Without a limit these take minutes.
+    // Without a limit these evaluations take minutes.
     expect(performance.now() - began).toBeLessThan(10_000);
   });
 
@@ -180,7 +180,7 @@ describe('S10: matches', () => {
     ['a choice', `true ? args.t.matches("${EVIL}") : false`],
     ['an optional value', `args.?t.orValue("").matches("${EVIL}")`],
     ['blanks', `args.t . matches ( "${EVIL}" )`],
-  ])('in %s takes no longer than a harmless pattern does, within a factor', (_, source) => {
+  ])('in %s takes at most a fixed multiple of the time for a harmless pattern', (_, source) => {
     const condition = Condition.parse(source);
     const time = (text: string): number => {
       const facts = new Facts(asking({ args: { t: text, p: EVIL, l: [text] } }));

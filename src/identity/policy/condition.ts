@@ -38,7 +38,10 @@ interface Leaf {
   readonly text: string;
   readonly reads: readonly VariableName[];
   readonly evaluate: (values: Values) => unknown;
-  /** Whether the value is worth remembering with the tool, because the library evaluates the part. */
+  /**
+   * Whether to remember the value with the tool: the value is the same for every caller, and the library is slow to
+   * evaluate the part.
+   */
   readonly ofTool?: boolean;
 }
 
@@ -68,8 +71,8 @@ export interface PartValue {
 const MAX_SOURCE = 10_000;
 
 /**
- * A boolean CEL expression, parsed once. It is split at `&&`, `||`, `!` and `?:`, so that it can be evaluated while some
- * variables are unknown, and so that an explanation can show the value of each part.
+ * A boolean CEL expression, parsed once. It is split at `&&`, `||`, `!` and `?:`, so that it can be evaluated while
+ * some variables are unknown, and so that an explanation can show the value of each part.
  */
 export class Condition {
   private constructor(
@@ -95,8 +98,9 @@ export class Condition {
   }
 
   /**
-   * The same condition after the evaluation of the `settled` variables: its value, or the part that depends on others.
-   * By default those are settled that are fixed for a caller and a target.
+   * Evaluates the parts of the condition that read only `settled` variables. Returns the value of the condition, or a
+   * condition of the remaining parts. By default, the settled variables are those with one value for a caller and a
+   * target.
    */
   reduced(variables: KnownVariables, settled: (name: VariableName) => boolean = isFixed): Truth | Condition {
     const known = reduce(this.root, variables, settled);
@@ -142,7 +146,7 @@ function replaceMatches(ast: unknown): void {
   });
 }
 
-/** Counts the elements that each macro visits. The checker has chosen the function `handle` that runs a macro (S10). */
+/** Counts the elements that each macro visits (S10), by wrapping `handle`, the function that runs a macro. */
 function limitMacros(ast: unknown): void {
   visit(ast, (node) => {
     if ((node.op as string) !== 'comprehension') return;
@@ -176,7 +180,10 @@ function split(ast: ASTNode): Node {
   return { kind: 'leaf', text, reads, evaluate, ofTool: evaluate === library && reads.every(isOfTool) };
 }
 
-/** The variables that an expression reads. A variable of a macro that has the name of one of them counts too. */
+/**
+ * The variables that an expression reads. If a macro gives its own variable the name of one of these variables, that
+ * variable counts too.
+ */
 function readsOf(ast: ASTNode): VariableName[] {
   const found = new Set<VariableName>();
   const objects = new Set<unknown>();
@@ -257,7 +264,9 @@ function evaluated({ evaluate }: Leaf, values: Values, decision: number): unknow
 
 type Evaluate = Leaf['evaluate'];
 
-/** The same without the stacks of errors, which nobody reads and which cost more than the evaluation. */
+/**
+ * Evaluates without the stacks of errors. Nobody reads these stacks, and making them costs more than the evaluation.
+ */
 function withoutStacks(evaluate: Evaluate): Evaluate {
   return (values) => {
     const { stackTraceLimit } = Error;
@@ -273,7 +282,7 @@ function withoutStacks(evaluate: Evaluate): Evaluate {
 const negated = (value: Truth): Truth => (typeof value === 'boolean' ? !value : value);
 
 /**
- * As CEL demands, one false part makes `and` false and one true part makes `or` true, whatever the other parts are.
+ * As CEL demands, a false part makes `and` false and a true part makes `or` true, whatever the other parts are.
  * Otherwise an unknown part leaves the result open.
  */
 function joined(parts: readonly Node[], known: KnownVariables, deciding: boolean): Truth {

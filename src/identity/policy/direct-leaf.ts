@@ -1,8 +1,8 @@
 /**
  * Evaluates the most common parts of conditions without the interpreter of the library. Such a part compares a
  * variable, or a member of a variable, with a literal, searches in it for a literal, or looks it up in a list. The
- * library evaluates everything else, and also these parts if the types of the values are not the expected ones. So
- * errors and comparisons of other types are the same everywhere.
+ * library evaluates everything else, and also these parts if the types of the values are not the expected ones. Errors,
+ * and comparisons of other types, are therefore the same with and without the interpreter.
  */
 import type { ASTNode } from '@marcbachmann/cel-js';
 import { Failure } from './failure.js';
@@ -30,7 +30,10 @@ const TEXTS: Readonly<Record<string, (literal: string) => (text: string) => bool
   ['matchesInLinearTime' satisfies typeof LINEAR_MATCHES]: matcherOf,
 };
 
-/** The same result as `library`, faster for the parts that this file knows. `ast` is the part that `library` evaluates. */
+/**
+ * Returns a function with the same results as `library`, but faster for the parts that this file knows. `ast` is the
+ * part that `library` evaluates.
+ */
 export const directLeaf = (ast: ASTNode, library: Evaluate): Evaluate =>
   comparison(ast, library) ?? membership(ast, library) ?? presence(ast, library) ?? flag(ast, library) ?? library;
 
@@ -162,7 +165,7 @@ interface Path {
   readonly path: readonly string[];
 }
 
-/** The variables whose members a condition may name although nobody knows them in advance. */
+/** The variables whose members are not known in advance, so that a condition may name any member. */
 const OPEN: ReadonlySet<string> = new Set(['args', 'arguments', 'annotations', 'jwt']);
 
 const isOpen = ({ root }: Path): boolean => OPEN.has(root);
@@ -178,8 +181,8 @@ function pathOf(ast: ASTNode): Path | undefined {
 }
 
 /**
- * Reads a variable or a member of one: its value, a failure if a map has no such key, or undefined if the library has to
- * evaluate the expression.
+ * Reads a variable or a member of one: its value, a failure if a map has no such key, or undefined if the library has
+ * to evaluate the expression.
  */
 function memberOf(ast: ASTNode): Evaluate | undefined {
   const at = pathOf(ast);
@@ -199,7 +202,7 @@ function memberAt(from: unknown, path: readonly string[]): unknown {
   let value = from;
   for (const name of path) {
     if (!isMap(value)) return undefined;
-    // The library throws here. An exception costs as much as hundreds of comparisons.
+    // Returns the failure where the library throws, because an exception costs as much as hundreds of comparisons.
     if (!Object.hasOwn(value, name)) return missing(name);
     value = value[name];
   }
@@ -208,7 +211,10 @@ function memberAt(from: unknown, path: readonly string[]): unknown {
 
 const failures = new Map<string, Failure>();
 
-/** The failure of the library for a key that a map does not have. The names are those of conditions. */
+/**
+ * The failure of the library for a key that a map does not have. The failures are cached for ever, because the names
+ * come from conditions and not from callers.
+ */
 function missing(name: string): Failure {
   let failure = failures.get(name);
   if (!failure) {

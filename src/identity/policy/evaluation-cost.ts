@@ -1,24 +1,25 @@
 /**
- * Limits the work of one evaluation and of all evaluations of one decision (S10). Arguments come from callers: without
- * a limit, a macro within a macro over a body of some hundred kilobytes stops the process for minutes, and with a limit
- * for each evaluation alone, it takes as many times the limit as there are rules.
+ * Limits the work of one evaluation and of all evaluations of one decision (S10). Arguments come from callers. Without
+ * a limit, a macro within a macro over a body of some hundred kilobytes blocks the process for minutes. With a limit
+ * for single evaluations only, a decision could take the limit once for each rule.
  */
 
-/** The elements that all macros of one evaluation visit together. */
+/** Limit on the elements that all macros of one evaluation visit together. */
 const MOST_ELEMENTS = 100_000;
-/** The steps of all patterns of one evaluation together, and those of one decision. */
+/** Limits on the steps of all patterns: in one evaluation, and in one decision. */
 const MOST_STEPS = 5_000_000;
 const MOST_STEPS_OF_DECISION = 4 * MOST_STEPS;
 /**
- * Milliseconds of a decision with macros. Each element may cost a search in a long list or text, which no counter
- * sees. The limit is far above what conditions need, so that a slow machine does not change decisions.
+ * Time limit for a decision with macros, in milliseconds. Each element may cause a search in a long list or text, which
+ * the counters do not count. The limit is far above what conditions need, so that a slow machine does not change
+ * decisions.
  */
 const MOST_TIME = 500;
 const MEASURED_EVERY = 8;
-/** Shorter lists are not measured, because that costs more than to visit them. */
+/** Shorter lists are not measured, because measuring costs more than visiting them. */
 const SHORT = 16;
 
-// A decision is synchronous, so that there is never more than one.
+// The current decision. There is never more than one, because a decision is synchronous.
 let elements = 0;
 let visited = 0;
 let steps = 0;
@@ -27,10 +28,10 @@ let stepsOfDecision = 0;
 let began: number | undefined;
 let lastDecision = 0;
 
-/** A number for a decision, which each of its evaluations names. */
+/** A number for a new decision. Each evaluation of the decision names this number. */
 export const newDecision = (): number => ++lastDecision;
 
-/** An evaluation begins. */
+/** Begins an evaluation of a decision. */
 export function beginEvaluation(of: number): void {
   elements = 0;
   visited = 0;
@@ -42,8 +43,8 @@ export function beginEvaluation(of: number): void {
 }
 
 /**
- * Counts the elements that a macro is about to visit: those of a list, or the keys of a map. Throws if there are too
- * many.
+ * Counts the elements that a macro is about to visit: the elements of a list, or the keys of a map. Throws if there are
+ * too many.
  */
 export function visitedElements(items: unknown): unknown {
   if (typeof items !== 'object' || items === null) return items;

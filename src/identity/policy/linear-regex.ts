@@ -26,7 +26,7 @@ export const matchesPattern = (text: string, pattern: string): boolean => matche
 
 const matchers = new WeakMap<RE2JS, (text: string) => boolean>();
 
-/** The same for one pattern. */
+/** Returns a function that says whether this pattern occurs in a text. */
 export function matcherOf(pattern: string): (text: string) => boolean {
   const regex = compilePattern(pattern);
   const known = matchers.get(regex);
@@ -44,16 +44,16 @@ export function matcherOf(pattern: string): (text: string) => boolean {
   return made;
 }
 
-/** `^`, then letters that mean themselves, then the rest. */
+/** A pattern that begins with `^`, followed by characters that have no special meaning. */
 const ANCHORED = /^\^([\w/ :@=-]*)(.?)/;
 
 /**
  * The characters with which every match begins the text. This comparison alone refuses most texts that do not match.
  */
 export function requiredStart(pattern: string): string {
-  // An alternative may begin otherwise.
+  // Each alternative of a pattern with `|` may begin with other characters.
   if (pattern.includes('|')) return '';
   const [, start = '', next = ''] = ANCHORED.exec(pattern) ?? [];
-  // A quantifier belongs to the last character.
+  // A quantifier applies to the last character, so this character does not count as required.
   return /[?*+{]/.test(next) ? start.slice(0, -1) : start;
 }

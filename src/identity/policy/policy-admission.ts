@@ -12,7 +12,7 @@ import { Throttled } from './throttled.js';
 export interface PolicySettings {
   readonly rules: readonly WrittenRule[];
   readonly mode: 'enforce' | 'dry-run';
-  /** Rules that are only compared with those in effect. */
+  /** Proposed rules that are only compared with the rules in effect. */
   readonly proposed: readonly WrittenRule[];
 }
 
@@ -20,8 +20,8 @@ export interface PolicyAdmissionOptions {
   readonly settings: PolicySettings;
   readonly log: Log;
   /**
-   * Whether some item of a server, as the principal has it, passes the test. A promise while the gateway reads the lists
-   * of the server.
+   * Whether some item of a server, as the principal has it, passes the test. A promise while the gateway reads the
+   * lists of the server.
    */
   readonly someItem: (
     principal: Principal,
@@ -69,7 +69,7 @@ export class PolicyAdmission implements Admission {
     if (!enforced || principal === GATEWAY.principal) return true;
     const { effect, partly } = enforced.couldBe(visibilityOf(principal, target));
     if (effect === 'deny') return false;
-    // The rule may be about items that this server does not have.
+    // The rule that allows may be about items that this server does not have.
     return target.kind === 'server' && partly === true ? this.seesServer(enforced, principal, target.server) : true;
   }
 
@@ -78,7 +78,7 @@ export class PolicyAdmission implements Admission {
     if (!enforced || principal === GATEWAY.principal) return undefined;
     const { effect, rule, partly } = enforced.couldBe(visibilityOf(principal, target));
     if (effect === 'deny') return rule?.name ?? DEFAULT;
-    // No rule shows an item of this server, as the last look found.
+    // The last look at the items of this server found none that a rule shows.
     const isEmpty = target.kind === 'server' && this.servers.get(principal)?.get(target.server)?.seen === false;
     return partly === true && isEmpty ? DEFAULT : undefined;
   }
@@ -118,7 +118,7 @@ export class PolicyAdmission implements Admission {
     if (refused) throw notAskable(request);
   }
 
-  /** The name of the rule that demands that a person approves the call; undefined if none does. */
+  /** The name of the rule that demands the approval of a person for this call; undefined if no rule does. */
   approvalRule(request: AdmissionRequest): string | undefined {
     const decision = this.enforced && decisionOf(this.enforced, request);
     return decision?.effect === 'approve' ? decision.rule?.name : undefined;
@@ -157,12 +157,12 @@ export class PolicyAdmission implements Admission {
 
 type Note = NonNullable<CallNotes['decision']>;
 
-/** The notes of a rule are made once, because every call has one. */
+/** The notes about a rule are made once and cached, because every call needs them. */
 const notes = new WeakMap<Rule, { readonly allowed: Note; readonly denied: Note }>();
 const OPEN_NOTE: Note = { decision: 'allowed' };
 const DEFAULT_NOTE: Note = { decision: 'denied', rule: DEFAULT };
 
-/** The decision as the audit trail names it. An approval replaces it. */
+/** The decision as the audit trail names it. If a person approves the call, `approved` replaces this decision. */
 function noteOf({ rule }: Decision, refused: boolean): Note {
   if (!rule) return refused ? DEFAULT_NOTE : OPEN_NOTE;
   let made = notes.get(rule);
@@ -183,8 +183,8 @@ function decisionOf(policy: Policy | undefined, request: AdmissionRequest): Deci
 }
 
 /**
- * A caller may use its task if it could call the tool that created the task. The arguments of that call are not known
- * any more. Rules may also deny a method of tasks by its name.
+ * A caller may use its task if it could call the tool that created the task. The arguments of that call are no longer
+ * known. Rules may also deny a method of tasks by its name.
  */
 function onTask(policy: Policy, question: Question): Decision {
   const now = policy.couldBe(question);
@@ -192,7 +192,10 @@ function onTask(policy: Policy, question: Question): Decision {
   return policy.couldBe({ ...question, method: 'tools/call' });
 }
 
-/** A tool call can ask its client. A call within another one, and a task, belong to a call that was approved before. */
+/**
+ * Only a tool call can ask its client. A call within another call, or about a task, belongs to a call that was approved
+ * before.
+ */
 const canAsk = ({ target, call }: AdmissionRequest): boolean =>
   target.kind === 'tool' || target.kind === 'task' || call?.nested === true;
 

@@ -35,7 +35,7 @@ const open = (question: Question): Question => {
 };
 
 describe('a policy', () => {
-  test('takes the first rule that matches, and denies without one', () => {
+  test('takes the first rule that matches, and denies if no rule matches', () => {
     const policy = policyOf(['deny', 'tool == "drop"'], ['approve', 'args.n > 5'], ['allow', 'server == "s"']);
     expect(decided(policy, calling('drop', { n: 1 }))).toBe('deny r0');
     expect(decided(policy, calling('put', { n: 9 }))).toBe('approve r1');
@@ -105,7 +105,7 @@ describe('a policy', () => {
     expect(decided(policy, calling('y', {}, unread))).toBe('allow r1');
   });
 
-  test('notices a changed definition of a tool', () => {
+  test('decides anew after the definition of a tool has changed', () => {
     const policy = policyOf(['allow', 'annotations.readOnlyHint']);
     const listed = (annotations: JsonObject): Question =>
       calling('t', {}, { subject: { kind: 'tool', server: 's', name: 't', definition: { annotations } } });
@@ -136,7 +136,7 @@ describe('visibility', () => {
     expect(policyOf(['deny', 'args.n > 3']).couldBe(open(calling('x'))).effect).toBe('deny');
   });
 
-  test('of a server: certain, or only if it has a suitable item', () => {
+  test('of a server: certain, or only if the server has a suitable item', () => {
     const server = open(calling('s', {}, { method: undefined, subject: { kind: 'server', server: 's', name: 's' } }));
     expect(policyOf(['allow', 'server == "s"']).couldBe(server)).toEqual({ effect: 'allow', rule: expect.anything() });
     expect(policyOf(['allow', 'tool == "x"']).couldBe(server)).toMatchObject({ effect: 'allow', partly: true });

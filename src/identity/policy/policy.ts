@@ -31,20 +31,22 @@ export interface ExplainedRule {
   readonly parts: readonly PartValue[];
 }
 
-/** Takes a rule that could not be evaluated. */
+/** Receives a rule that could not be evaluated. */
 export type OnFailure = (rule: Rule, failure: Failure, principal: Principal) => void;
 
-/** The rules without the parts that are decided already: the value of a condition, or the part that is left of it. */
+/** The rules without the parts that are already decided: each condition is a value, or the part that is still open. */
 type Left = readonly { readonly rule: Rule; readonly when: Condition | Truth }[];
 
-/** The rules that are left for one caller. */
+/** The rules that are still open for one caller. */
 interface OfCaller {
   readonly rules: Left;
-  /** The rules that are left for a target, after the parts that are the same for every call. */
+  /**
+   * The rules that are still open for a target, after the evaluation of the parts that are the same for every call.
+   */
   readonly targets: Map<string, { readonly definition: unknown; readonly rules: Left }>;
 }
 
-/** The values of parts of conditions that are the same for every caller of one tool. */
+/** The values of those parts of conditions that are the same for every caller of a tool. */
 interface OfTool {
   readonly server: string | undefined;
   readonly name: string;
@@ -52,7 +54,7 @@ interface OfTool {
 }
 
 const DENIED: Decision = { effect: 'deny', rule: undefined };
-/** Targets remembered for each caller. Beyond it all are forgotten. */
+/** Limit on the targets that are remembered for each caller. Beyond the limit all of them are forgotten. */
 const MOST_TARGETS = 2_000;
 /** Longer names are not remembered: callers choose the URIs that they ask for. */
 const MOST_NAME = 300;
@@ -63,7 +65,7 @@ const MOST_NAME = 300;
  */
 export class Policy {
   private readonly callers = new WeakMap<Principal, OfCaller>();
-  /** By the definition of the tool. */
+  /** Keyed by the definition of the tool. */
   private readonly tools = new WeakMap<object, OfTool>();
 
   constructor(
@@ -78,8 +80,9 @@ export class Policy {
   }
 
   /**
-   * The most that some call of this question could be allowed: parts that depend on the single call are left open. A
-   * list asks this about every tool once, so nothing is prepared for a next question about the same tool.
+   * The most permissive decision that any call of this question could get: parts that depend on the single call stay
+   * open. A list asks this once about every tool, so the rules are not prepared for another question about the same
+   * tool.
    */
   couldBe(question: Question): Decision {
     const facts = this.factsOf(question);
@@ -94,7 +97,7 @@ export class Policy {
       if (value instanceof Failure) {
         this.failed(rule, value, principal);
         if (rule.effect === 'deny') return { effect: 'deny', rule };
-        // A call whose need of approval is not certain is approved if a later rule allows it.
+        // If an `approve` rule cannot be evaluated, the call needs an approval if a later rule allows the call.
         if (rule.effect === 'approve') unsure ??= { effect: 'approve', rule };
         continue;
       }
@@ -140,8 +143,8 @@ export class Policy {
   }
 
   /**
-   * Whether a method is refused that concerns no single item, such as a list: only by a `deny` rule that names methods.
-   * The content of the answer is filtered in any case.
+   * Whether the rules refuse a method that concerns no single item, such as a list. Only a `deny` rule that names
+   * methods refuses such a method. The content of the answer is filtered in any case.
    */
   refusesMethod(question: Question & { readonly subject: Subject }): Decision | undefined {
     const facts = new Facts(question);

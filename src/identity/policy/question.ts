@@ -52,7 +52,7 @@ export function callOf(request: Omit<AdmissionRequest, 'target'>, target: ItemTa
   const { caller, protocol, method, item } = request;
   const { server, kind, name } = target;
   const definition = item?.value;
-  // The call that created a task was a call of some tool of its server.
+  // A task was created by a call of some tool of its server, so the question is about any tool of that server.
   const subject: Subject =
     kind === 'task' || kind === 'server'
       ? { kind: 'server', server, name: server }
@@ -107,7 +107,8 @@ export class Facts implements KnownVariables, Values {
         if (!this.question.arguments) return 'unknown';
         return skillIn(this.question.arguments()) === undefined ? 'absent' : 'known';
       case 'annotations':
-        // The definition of a tool may not be known yet. Calls then get the defaults.
+        // While the definition of a tool is not known, its annotations are open in a list, and have their defaults in a
+        // call.
         if (subject.kind === 'tool' && !subject.definition && !this.question.arguments) return 'unknown';
         return this.ofItem(name);
       case 'mcp.resource':

@@ -1,9 +1,9 @@
 /** Time between two reports of the same key, in milliseconds. */
 const EVERY = 60_000;
-/** Keys remembered; beyond it the oldest is forgotten and may be reported again. */
+/** Limit on the remembered keys. Beyond the limit the oldest is forgotten, and may be reported again. */
 const MOST_KEYS = 5_000;
 
-/** Limits reports, because callers cause them: each key is reported at most once a minute. */
+/** Limits reports that callers cause: each key is reported at most once a minute. */
 export class Throttled {
   private readonly reported = new Map<string, number>();
 

@@ -157,7 +157,7 @@ const fieldsOf = (name: string): Record<string, string> =>
 /** The name of the linear replacement of `matches` in parsed expressions; no source text contains it. */
 export const LINEAR_MATCHES = 'matchesInLinearTime';
 
-/** Declares every variable, so that a misspelt one is an error when the configuration is read. */
+/** Declares every variable, so that a misspelt variable is an error when the configuration is read. */
 export const ENVIRONMENT = new Environment({
   unlistedVariablesAreDyn: false,
   homogeneousAggregateLiterals: false,

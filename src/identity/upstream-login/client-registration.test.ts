@@ -94,12 +94,12 @@ test('S15: a configured client stays with the issuer that it was used at first',
   expect(await clientAt(options)).toMatchObject({ client_id: 'own', client_secret: 'secret' });
   const moved = { ...options, plan: planOf({}, 'https://evil.example') };
   await expect(clientAt(moved)).rejects.toThrow('a different authorization server');
-  // The operator may name the new one.
+  // The operator may configure the new issuer.
   const named = settings({ clientId: 'own', issuer: 'https://evil.example' });
   expect((await clientAt({ ...moved, settings: named })).client_id).toBe('own');
 });
 
-test('AUC-09: a server that refuses the scope is asked without it; a refusal says what to do', async () => {
+test('AUC-09: a refused registration is repeated without the scope; after another refusal the error says what to do', async () => {
   const picky = registrar((body) =>
     body['scope'] === undefined
       ? Response.json({ ...body, client_id: 'without-scope' }, { status: 201 })
@@ -114,6 +114,6 @@ test('AUC-09: a server that refuses the scope is asked without it; a refusal say
   });
 });
 
-test('without any way the error says to register by hand', async () => {
+test('if no way is possible, the error says to register by hand', async () => {
   await expect(clientAt(optionsOf({ plan: planOf() }))).rejects.toMatchObject({ hop: 'registration' });
 });

@@ -1,4 +1,6 @@
-/** The gateway as a client of an authorization server: pre-registered, by a metadata document, or registered by request. */
+/**
+ * The gateway as a client of an authorization server: pre-registered, by a metadata document, or registered by request.
+ */
 import type { UpstreamClientKey } from '../../state/index.js';
 import type { LoginPlan } from './discovery.js';
 import { LoginError } from './login-error.js';

@@ -6,7 +6,7 @@ import { type Seal, SealBroken } from '../../core/seal.js';
 
 /** S5: a link is valid for this long. */
 export const LINK_TTL = 10 * 60_000;
-/** A link is given again for this long, so that a client that asks repeatedly shows one question. */
+/** For this long the same link is given again, so that a client that asks repeatedly shows only one question. */
 const REUSED_FOR = 5 * 60_000;
 const MOST_KEPT = 10_000;
 
@@ -18,7 +18,7 @@ export interface LinkContent {
   readonly user: string;
   /** `server:name` or `agent:name`. */
   readonly upstream: string;
-  /** Scopes beside the usual ones, which the upstream asked for. */
+  /** Additional scopes that the upstream asked for. */
   readonly scope: string | undefined;
   /** The code that the client shows and the browser must repeat; undefined if the code is not needed. */
   readonly code: string | undefined;
@@ -32,8 +32,8 @@ export interface ConnectLink {
 export interface ConnectLinksOptions {
   readonly seal: Seal;
   /**
-   * Whether the browser proves by a code that it belongs to the principal that asked. It needs no code if all callers
-   * are the same, and if the principal can sign in at the gateway.
+   * Whether the browser has to prove by a code that it belongs to the principal that asked. No code is needed if all
+   * callers are the same user, or if the principal can sign in at the gateway.
    */
   needsCode(principal: Principal): boolean;
   readonly now: () => number;
@@ -44,7 +44,7 @@ export class ConnectLinks {
 
   constructor(private readonly options: ConnectLinksOptions) {}
 
-  /** The link for a caller. The same one for a while, for the same question. */
+  /** The link for a caller. The same question gets the same link for `REUSED_FOR`. */
   make(base: string, principal: Principal, upstream: string, scope: string | undefined): ConnectLink {
     const key = JSON.stringify([base, principal.key, upstream, scope]);
     const known = this.given.get(key);
@@ -85,7 +85,7 @@ function newCode(): string {
   return `${letters.slice(0, 4)}-${letters.slice(4)}`;
 }
 
-/** Compares a typed code with the expected one, whatever its case and separators. */
+/** Compares a typed code with the expected code. Case and separators do not matter. */
 export function isSameCode(typed: string, expected: string): boolean {
   const digest = (text: string): Buffer =>
     createHmac('sha256', 'code')

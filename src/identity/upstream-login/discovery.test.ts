@@ -102,7 +102,7 @@ describe('the chain from a server to its authorization server', () => {
     expect(asked.some((url) => url.startsWith('http://as.example'))).toBe(false);
   });
 
-  test('S11: a URL that egress refuses is told as such', async () => {
+  test('S11: a URL that egress refuses ends the search with an error about this URL', async () => {
     const fetch: Fetch = async () => {
       throw Object.assign(new Error('private address'), { name: 'EgressRefused' });
     };

@@ -10,7 +10,9 @@ export interface LoginPlan {
   readonly issuer: string;
   /** The URL that the metadata was found at; the base of the default endpoints. */
   readonly server: string;
-  /** Undefined for a server of the first MCP revision with OAuth, which has default endpoints instead. */
+  /**
+   * The metadata. Undefined for a server of the first MCP revision with OAuth, which has default endpoints instead.
+   */
   readonly metadata: AuthorizationServerMetadata | undefined;
   /** The value of the `resource` parameter, as the upstream wrote it; undefined to send none. */
   readonly resource: string | undefined;
@@ -113,7 +115,7 @@ async function resourceMetadata(
   return undefined;
 }
 
-/** The metadata of the upstream itself may be on plain http, where the operator configured plain http. */
+/** The metadata of the upstream itself may use http if the operator configured the upstream with http. */
 function securedUrlOf(named: string, upstream: string): void {
   if (new URL(named).origin !== new URL(upstream).origin) securedUrl(named, 'the URL of the resource metadata');
 }

@@ -35,7 +35,7 @@ function examine(documents: Record<string, object>, more: Partial<LoginSettings>
 const problems = async (diagnosis: ReturnType<typeof examine>): Promise<string[]> =>
   (await diagnosis).hops.filter(({ state }) => state === 'problem').map(({ hop }) => hop);
 
-test('finds nothing wrong where nothing is, and shows every hop', async () => {
+test('finds no problem in a correct chain, and shows every hop', async () => {
   const { ok, hops, quirks } = await examine(GOOD);
   expect([ok, quirks]).toEqual([true, []]);
   expect(hops.map(({ hop }) => hop)).toEqual([
@@ -55,7 +55,7 @@ test('finds nothing wrong where nothing is, and shows every hop', async () => {
   ]);
 });
 
-test('names the wrong hop and the switch for it', async () => {
+test('names the wrong hop, and the quirk that accepts it', async () => {
   const cases: [Record<string, object>, string, string?][] = [
     [
       { ...GOOD, [RESOURCE]: { ...GOOD[RESOURCE], resource: 'https://x.example/' } },
@@ -76,12 +76,12 @@ test('names the wrong hop and the switch for it', async () => {
     expect(await problems(examine(documents)), hop).toEqual([hop]);
     if (quirk === undefined) continue;
     expect((await examine(documents)).quirks).toEqual([quirk]);
-    // With the switch it is a remark.
+    // With the quirk in the configuration, the deviation is no longer a problem.
     expect((await examine(documents, { quirks: [quirk] })).ok, quirk).toBe(true);
   }
 });
 
-test('tells an unreachable server from one that needs no sign-in', async () => {
+test('distinguishes an unreachable server from a server that needs no sign-in', async () => {
   const fetch: Fetch = async () => {
     throw new Error('connect ECONNREFUSED');
   };
@@ -91,7 +91,7 @@ test('tells an unreachable server from one that needs no sign-in', async () => {
   expect(open.hops[0]).toMatchObject({ state: 'warning', found: 'HTTP 200 instead of 401' });
 });
 
-test('knows the switches of known issuers', async () => {
+test('names the quirks of known issuers', async () => {
   const issuer = 'https://login.microsoftonline.com/tenant/v2.0';
   const { quirks } = await examine({ ...GOOD, [RESOURCE]: { resource: URL_OF, authorization_servers: [issuer] } });
   expect(quirks).toEqual(['no-resource', 'assume-pkce']);

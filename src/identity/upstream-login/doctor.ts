@@ -1,4 +1,7 @@
-/** Walks the discovery chain of an upstream hop by hop, and says which hop is wrong and what to do about it. */
+/**
+ * Repeats the discovery of an upstream's authorization server step by step, and says which step is wrong and what to
+ * do.
+ */
 import { waysOf } from './client-registration.js';
 import { type Challenge, readChallenge } from './discovery.js';
 import { hasQuirk, type LoginSettings, type Quirk } from './login-settings.js';
@@ -12,7 +15,7 @@ export interface DoctorHop {
   readonly found: string;
   /** The remedy. */
   readonly advice?: string;
-  /** A switch of the configuration that solves it. */
+  /** The quirk in the configuration that solves the problem. */
   readonly quirk?: Quirk;
 }
 

@@ -1,4 +1,4 @@
-/** The part of a sign-in that failed. The texts of the doctor are by hop. */
+/** The step of a sign-in that failed. */
 export type LoginStep =
   | 'challenge'
   | 'resource-metadata'
@@ -10,7 +10,7 @@ export type LoginStep =
   | 'token'
   | 'issuer';
 
-/** A sign-in cannot go on. The message is for people and contains no secret and no text of the other side. */
+/** A sign-in cannot go on. The message is for people. It contains no secret, and no text that another party wrote. */
 export class LoginError extends Error {
   override readonly name = 'LoginError';
 

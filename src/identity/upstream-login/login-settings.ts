@@ -24,7 +24,7 @@ export interface LoginSettings {
   readonly quirks: readonly string[];
 }
 
-/** Whether the configuration asks for sign-ins of users: any written key does. */
+/** Whether the configuration asks for sign-ins of users, which is the case if any key of the section is written. */
 export const asksForLogin = (settings: LoginSettings | undefined): settings is LoginSettings =>
   settings !== undefined &&
   (settings.registration !== undefined ||

@@ -101,7 +101,7 @@ test('the token of a sign-in is not used after the name got the URL of another o
   expect(await headersOf(source)).toEqual(['Authorization', 'Bearer new-token']);
 
   const moved = sourceAt(ELSEWHERE);
-  // Several times, because the second call finds the key of the first.
+  // Several times, because the second call finds the key that the first call remembered.
   for (let i = 0; i < 3; i++) await expect(headersOf(moved)).rejects.toEqual(required);
   expect(await headersOf(sourceAt('https://tools.example/v2/mcp'))).toEqual(['Authorization', 'Bearer new-token']);
 });

@@ -35,7 +35,7 @@ type Entry = VaultEntry<LoginSecret>;
 
 /** A token is renewed this long before it expires. */
 const MARGIN = 60_000;
-/** Without an entry, the database is asked again after this time. */
+/** If the caller has no entry, the database is asked again after this time. */
 const ABSENT_MS = 400;
 /** Minimum time between two sign-ins in which the same upstream asks for the same additional scopes. */
 const STEP_UP_PAUSE = 10 * 60_000;
@@ -55,7 +55,7 @@ export class LoginSource implements CredentialSource {
 
   for(caller: Caller): Credential | Promise<Credential> {
     const { vault, target } = this.options;
-    // The card of an agent is public; the gateway reads it for itself.
+    // The card of an agent is public, so the gateway reads it without a credential of a user.
     if (target.kind === 'agent' && caller.principal === GATEWAY.principal) return target.configured;
     const known = this.keys.get(caller.principal.key)?.key;
     const entry = known && vault.get<LoginSecret>(known);
@@ -68,7 +68,10 @@ export class LoginSource implements CredentialSource {
     return state === 'active' && (expiresAt === undefined || expiresAt - MARGIN > this.options.vault.now);
   }
 
-  /** A name can get another URL later. The users gave their tokens to the origin at which they signed in, and to no other. */
+  /**
+   * Whether the entry is for the origin of the current URL. The URL of an upstream can change, but users gave their
+   * tokens only to the origin at which they signed in.
+   */
   private isForTarget({ secret, resource }: Entry): boolean {
     const url = secret.url ?? resource;
     return url === this.options.target.url || (URL.canParse(url) && new URL(url).origin === this.origin);
@@ -77,12 +80,14 @@ export class LoginSource implements CredentialSource {
   private async find(caller: Caller): Promise<Credential> {
     const found = await this.entryOf(caller);
     const entry = !found || this.isUsable(found) ? found : await this.renewed(caller, found, () => false);
-    // Again after a renewal, because another replica can have replaced the entry in the meantime.
+    // Check the origin after a renewal too, because another replica may have replaced the entry in the meantime.
     if (!entry || !this.isForTarget(entry)) throw this.options.required(caller, undefined, undefined);
     return this.credentialOf(caller, entry);
   }
 
-  /** The newest entry of the caller for this upstream, whatever its issuer; none if it is for another origin. */
+  /**
+   * The newest entry of the caller for this upstream, from any issuer. Undefined if this entry is for another origin.
+   */
   private async entryOf({ principal }: Caller): Promise<Entry | undefined> {
     const { vault, upstream } = this.options;
     const owner = principal.key;
@@ -100,7 +105,7 @@ export class LoginSource implements CredentialSource {
     return entry;
   }
 
-  /** The caller signed in or out in this process: nothing that was read before counts. */
+  /** The caller signed in or out in this process, so an entry that was read before is no longer used. */
   forget(owner: string): void {
     this.keys.set(owner, { key: undefined, at: Number.NEGATIVE_INFINITY });
   }
@@ -131,14 +136,14 @@ export class LoginSource implements CredentialSource {
     const { vault, log, upstream } = this.options;
     const { accessToken } = entry.secret;
     const newest = await vault.read<LoginSecret>(entry);
-    // Another call was refused at the same time, and its token was renewed.
+    // Another call was refused at the same time, and has already renewed the token.
     if (newest && newest.secret.accessToken !== accessToken && this.isUsable(newest)) return true;
     const plan = await this.options.plan(challenge).catch((problem: Error) => {
       log.warn({ upstream, why: problem.message }, 'cannot find the authorization server of an upstream again');
       return undefined;
     });
     if (plan && plan.issuer !== entry.issuer) {
-      // S15: the token and the client of the old issuer are never sent to the new one.
+      // S15: the token and the client of the old issuer are never sent to the new issuer.
       const reason = 'the server has moved to another authorization server';
       await vault.update(entry, entry.secret, { state: 'needs_reauth', reason });
       throw this.options.required(caller, undefined, reason);
@@ -147,7 +152,7 @@ export class LoginSource implements CredentialSource {
     return true;
   }
 
-  /** 403 `insufficient_scope`: the user signs in again with more scopes, unless that was tried just now. */
+  /** 403 `insufficient_scope`: the user signs in again with more scopes, unless the user did this a short time ago. */
   private stepUp(caller: Caller, entry: Entry, scope: string | undefined): ProtocolError {
     const { target, vault } = this.options;
     const { requested } = entry.secret;

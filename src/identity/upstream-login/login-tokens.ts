@@ -4,7 +4,7 @@ import type { LoginPlan } from './discovery.js';
 import { LoginError } from './login-error.js';
 import { type AuthorizationServerMetadata, type ClientInformation, type Fetch, oauthLibrary } from './oauth-library.js';
 
-/** The part of a plan that the token requests need. It is stored: a renewal needs no discovery. */
+/** The result of discovery that token requests need. It is stored, so that a renewal needs no discovery. */
 export interface TokenServer {
   readonly issuer: string;
   readonly server: string;
@@ -25,7 +25,7 @@ export const tokenServerOf = ({ issuer, server, metadata, resource, namesIssuer 
 
 /** The vault's entry for a user who signed in. */
 export interface LoginSecret extends Tokens {
-  /** Changes with every sign-in, and not with a renewal: sessions of an earlier account end. */
+  /** Changes with every sign-in and not with a renewal, so that sessions of an earlier account end. */
   readonly login: string;
   /** The scope that the sign-in asked for. */
   readonly requested: string | undefined;
@@ -69,7 +69,7 @@ const FINAL: ReadonlySet<string> = new Set([
   'invalid_request',
 ]);
 
-/** Error codes have this form (RFC 6749 §5.2); anything else is text of the other side. */
+/** Error codes have this form (RFC 6749 §5.2). Other text may contain anything, and is not used. */
 const CODE = /^[a-z_]{1,60}$/;
 
 export interface CodeExchange {

@@ -56,13 +56,16 @@ export interface LoginsOptions {
   readonly pending: PendingStore;
   readonly clients: ClientStore;
   readonly links: ConnectLinks;
-  /** `fetch` for an upstream: its own origin and its configured issuer are dialled freely, other URLs are checked. */
+  /**
+   * `fetch` for an upstream. Requests to its own origin and to its configured issuer are not checked; the egress rules
+   * apply to all other URLs.
+   */
   fetchFor(target: CredentialTarget, settings: LoginSettings): Fetch;
   /** The URL at which browsers reach the gateway; undefined while it serves no pages. */
   base(): string | undefined;
-  /** Takes a record of every sign-in, also of one that failed. */
+  /** Receives a record of every sign-in, including failed ones. */
   readonly audit: AuditTrail;
-  /** A user signed in or out at an upstream. */
+  /** Called when a user signed in or out at an upstream. */
   changed(upstream: string, owner: string): void;
   readonly log: Log;
 }
@@ -70,9 +73,9 @@ export interface LoginsOptions {
 export const CALLBACK_PATH = '/connect/callback';
 export const DOCUMENT_PATH = '/connect/client-metadata.json';
 
-/** How long the metadata of an authorization server is used without a new look. */
+/** How long the metadata of an authorization server is used before it is read again. */
 const PLAN_TTL = 5 * 60_000;
-/** Interval of looking for a sign-in that a call waits for. */
+/** Polling interval for a sign-in that a call waits for. */
 const POLL_MS = 300;
 
 export class Logins {
@@ -155,8 +158,8 @@ export class Logins {
   }
 
   /**
-   * The authorization server of an upstream. If the caller has no challenge of the upstream, the gateway asks the
-   * upstream for one.
+   * The authorization server of an upstream. Without a known challenge of the upstream, the gateway sends a request to
+   * the upstream to get one.
    */
   async plan(upstream: LoginUpstream, challenge?: Challenge): Promise<LoginPlan> {
     const { plan: known } = upstream;
@@ -231,8 +234,9 @@ export class Logins {
   }
 
   /**
-   * Ends a sign-in with the answer of the authorization server. `browser` is the cookie of the browser that brings it.
-   * The answer is used up whatever happens (S5). `address` is the network address of the browser.
+   * Ends a sign-in with the answer of the authorization server. `browser` is the cookie of the browser that brings the
+   * answer. The answer cannot be used again, whatever the result is (S5). `address` is the network address of the
+   * browser.
    */
   async finish(
     query: Pick<URLSearchParams, 'get'>,

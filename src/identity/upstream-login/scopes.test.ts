@@ -13,12 +13,12 @@ const planOf = (scope?: string, supported?: string[]): LoginPlan => ({
 });
 const settings = (more: Partial<LoginSettings> = {}): LoginSettings => ({ scopes: [], quirks: [], ...more });
 
-test('a union has every scope once, in order; nothing is undefined, not an empty text', () => {
+test('a union has every scope once, in order; the union of nothing is undefined, not an empty text', () => {
   expect(union('a b', undefined, ' b  c ')).toBe('a b c');
   expect(union(undefined, ' ')).toBeUndefined();
 });
 
-test('a scope covers another one whatever the order', () => {
+test('a list of scopes covers another list whatever the order', () => {
   expect(covers('a b c', 'c a')).toBe(true);
   expect(covers('a', 'a b')).toBe(false);
   expect(covers(undefined, undefined)).toBe(true);

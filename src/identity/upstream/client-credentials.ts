@@ -31,7 +31,9 @@ export interface ClientCredentialsOptions {
   readonly http: OAuthHttp;
 }
 
-/** A token is renewed this long before its end, or at the last fifth of a shorter life. */
+/**
+ * A token is renewed this long before its end. A token with a short life is renewed when a fifth of its life is left.
+ */
 const AHEAD_MS = 60_000;
 const AHEAD_SHARE = 0.2;
 /**
@@ -46,7 +48,10 @@ export class ClientCredentials implements CredentialSource {
   private readonly key: VaultKey;
   private readonly endpoint: TokenEndpoint;
   private made: { readonly token: string; readonly credential: Credential } | undefined;
-  /** Different for each process, so that replicas do not all renew at the same moment. */
+  /**
+   * A factor for the time of renewal. It differs between processes, so that replicas do not all renew at the same
+   * moment.
+   */
   private readonly jitter = 0.5 + Math.random();
 
   constructor(
@@ -126,7 +131,9 @@ export class ClientCredentials implements CredentialSource {
     }
   }
 
-  /** The same object for the same token, so that adapters can keep the headers that they made for it. */
+  /**
+   * Returns the same object for the same token, so that adapters can reuse the headers that they made for this object.
+   */
   private credential({ secret, id }: Entry): Credential {
     if (this.made?.token === secret.accessToken) return this.made.credential;
     const credential: Credential = {
@@ -140,11 +147,11 @@ export class ClientCredentials implements CredentialSource {
   }
 
   private async refused(token: string, { status }: CredentialRefusal): Promise<boolean> {
-    // More scope than the configured one cannot be asked for.
+    // A 403 asks for more scope, and the gateway may ask only for the configured scope.
     if (status !== 401) return false;
     const { vault, refresh } = this.options;
     const now = await vault.read<GatewayToken>(this.key);
-    // Another call has renewed the token since, or just before this refusal.
+    // Another call has renewed the token since then, or the refused token is younger than `YOUNG_MS`.
     if (
       now &&
       now.state === 'active' &&

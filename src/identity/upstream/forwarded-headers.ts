@@ -11,8 +11,8 @@ const SENDABLE = /^[\t\x20-\x7e\x80-\xff]{0,4096}$/;
 
 const MOST_KEPT = 5_000;
 /**
- * Each set of values has its own sessions and connections at the upstream, so a caller may use only so many of them in
- * this time.
+ * Limits the sets of values that a caller may use in this time, because each set has its own sessions and connections
+ * at the upstream.
  */
 const MOST_SETS = 64;
 const WINDOW_MS = 600_000;
@@ -86,7 +86,7 @@ export class ForwardedHeaders implements CredentialSource {
     if (known.values.size >= MOST_SETS)
       throw new ProtocolError(
         'rate_limited',
-        `The caller sent more than ${MOST_SETS} different values of headers that are sent on; try again later`,
+        `The caller sent more than ${MOST_SETS} different sets of values in the headers that the gateway sends on; try again later`,
         {
           outcome: 'not_executed',
           headers: { 'Retry-After': String(Math.ceil((known.since + WINDOW_MS - now) / 1000)) },
@@ -96,7 +96,9 @@ export class ForwardedHeaders implements CredentialSource {
   }
 }
 
-/** The pairs whose names are not among the added ones: a header that the caller may set replaces the gateway's. */
+/**
+ * The headers whose names are not in `added`, because a header that the caller may set replaces the gateway's header.
+ */
 function without(headers: readonly string[], added: readonly string[]): string[] {
   const names = new Set(added.filter((_, index) => index % 2 === 0).map((name) => name.toLowerCase()));
   return headers.filter((_, index) => !names.has(headers[index - (index % 2)]!.toLowerCase()));

@@ -15,7 +15,7 @@ export interface OAuthReply {
 }
 
 export interface OAuthHttp {
-  /** Follows no redirect, and limits time and size. Rejects if there is no whole answer. */
+  /** Follows no redirect, and limits time and size. Rejects if no complete answer arrives. */
   send(request: OAuthRequest): Promise<OAuthReply>;
 }
 

@@ -152,7 +152,7 @@ function refused(status: number, answer: JsonObject | undefined): TokenRefused {
   const code = typeof error === 'string' && /^[\x21-\x7e]{1,100}$/.test(error) ? error : undefined;
   const said = typeof described === 'string' ? `: ${clean(described, 200)}` : '';
   const what = code === undefined ? `HTTP ${status}` : `${code}${said}`;
-  // 429 and 5xx are temporary; other answers stay the same until an operator changes the settings.
+  // 429 and 5xx are temporary. Other refusals stay the same until an operator changes the settings.
   const temporary = status === 429 || status >= 500 || code === 'temporarily_unavailable' || code === 'server_error';
   return new TokenRefused(`the issuer answered ${what}`, code, temporary);
 }

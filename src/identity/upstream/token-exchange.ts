@@ -1,7 +1,7 @@
 /**
  * OAuth token exchange (RFC 8693): a token of the upstream for each caller, in exchange for the caller's own. The
- * caller's token goes to the configured token endpoint only, never to the upstream (S12). Exchanged tokens stay in
- * memory: they are as short-lived as the caller's token, and another one is one request away.
+ * caller's token goes to the configured token endpoint only, never to the upstream (S12). Exchanged tokens are kept in
+ * memory only: they are as short-lived as the caller's token, and one request gets a new token.
  */
 import { createHash } from 'node:crypto';
 import { BoundedCache } from '../../core/bounded-cache.js';
@@ -22,7 +22,7 @@ export interface TokenExchangeOptions {
 
 interface Exchanged {
   readonly credential: Credential;
-  /** On the monotonic clock. */
+  /** Milliseconds on the monotonic clock. */
   readonly usableUntil: number;
 }
 interface Failed {
@@ -39,10 +39,10 @@ const FAILED_MS = 5_000;
 const ACCESS_TOKEN = 'urn:ietf:params:oauth:token-type:access_token';
 
 export class TokenExchange implements CredentialSource {
-  /** Without a credential of the gateway, lists are read with the token of each caller. */
+  /** If the gateway has no credential of its own, lists are read with the token of each caller. */
   readonly personal: boolean;
   private readonly endpoint: TokenEndpoint;
-  /** By the hash of the caller's token: another token of the same caller may carry fewer rights. */
+  /** Keyed by the hash of the caller's token, because another token of the same caller may have fewer rights. */
   private readonly kept = new BoundedCache<string, Exchanged | Failed | undefined>(MOST_KEPT);
   private readonly running = new Map<string, Promise<Credential>>();
 

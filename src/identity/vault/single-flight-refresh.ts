@@ -1,4 +1,4 @@
-/** Renews a secret once, however many calls on however many replicas need it at the same time. */
+/** Renews a secret only once, even if many calls on many replicas need the secret at the same time. */
 import { backoff, sleep, within } from '../../core/timing.js';
 import type { Bus } from '../../state/index.js';
 import type { Log } from '../../telemetry/log.js';
@@ -11,9 +11,9 @@ export class RefreshFailed extends Error {
   constructor(
     /** `needs_reauth` if only the user can help, `failed` if a later attempt may succeed. */
     readonly state: Extract<VaultState, 'needs_reauth' | 'failed'>,
-    /** For people; contains no secret. */
+    /** The reason, for people. It contains no secret. */
     readonly reason: string,
-    /** When the gateway tries again, if it does. */
+    /** When the gateway tries again; undefined if it does not. */
     readonly retryAt?: number,
   ) {
     super(reason);
@@ -29,13 +29,16 @@ export interface Renewed<T> {
 
 export interface RefreshJob<T extends object> {
   readonly key: VaultKey;
-  /** Whether this entry has to be renewed. Asked again after every wait: another replica may have done it. */
+  /**
+   * Whether this entry has to be renewed. Called again after every wait, because another replica may have renewed the
+   * entry.
+   */
   due(entry: VaultEntry<T> | undefined): boolean;
   /** Whether the old secret may still be used if the renewal fails. */
   usable(entry: VaultEntry<T>): boolean;
   /** Obtains a new secret. Runs on one replica at a time. Throws `RefreshFailed`. */
   run(entry: VaultEntry<T> | undefined): Promise<Renewed<T>>;
-  /** Whether a missing row is created. If not, a secret that was forgotten stays forgotten. */
+  /** Whether a missing row is created. If false, a secret that was removed stays removed. */
   readonly creates: boolean;
 }
 
@@ -47,7 +50,7 @@ export interface SingleFlightRefreshOptions {
   readonly log: Log;
 }
 
-/** One renewal of this process; `renewed` is false if there was nothing to do. */
+/** The result of one renewal in this process; `renewed` is false if there was nothing to do. */
 interface Flight<T extends object> {
   readonly entry: VaultEntry<T>;
   readonly renewed: boolean;
@@ -69,13 +72,14 @@ export class SingleFlightRefresh {
 
   constructor(private readonly options: SingleFlightRefreshOptions) {}
 
-  /** The renewed entry, or the present one if it is not due. Throws `RefreshFailed`. */
+  /** The renewed entry, or the present entry if no renewal is due. Throws `RefreshFailed`. */
   async refresh<T extends object>(job: RefreshJob<T>): Promise<VaultEntry<T>> {
     const id = this.options.vault.idOf(job.key);
     for (;;) {
       const running = this.running.get(id) as Promise<Flight<T>> | undefined;
       const { entry, renewed } = await (running ?? this.start(id, job));
-      // A flight of another call may have found nothing to do, while this call knows that the secret was refused.
+      // The renewal of another call may have found nothing to do, although this call knows that the secret was refused.
+      // In that case, try again.
       if (renewed || !running || !job.due(entry)) return entry;
     }
   }
@@ -118,8 +122,8 @@ export class SingleFlightRefresh {
   }
 
   /**
-   * Whether the lease is still held. A process that was stopped for a while has lost it, and its refresh token may be
-   * spent: many issuers end the sign-in when they see such a token again.
+   * Whether the lease is still held. A process that was suspended for a while has lost the lease, and its refresh token
+   * may be used already: many issuers end the sign-in when they see a used token again.
    */
   private async holds(lease: string): Promise<boolean> {
     const { bus, self } = this.options;

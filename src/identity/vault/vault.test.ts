@@ -35,7 +35,7 @@ describe.each(ENGINES)('the vault on %s', (engine) => {
     const [first, second] = [vaultOf(a), vaultOf(b)];
     const { id } = await first.put(key('ada'), tokens('t-1'));
     expect(await second.get(key('ada'))).toMatchObject({ state: 'active', secret: tokens('t-1') });
-    // Read a moment ago, so no promise is needed.
+    // The entry was read a moment ago, so no promise is needed.
     expect(second.get(key('ada'))).toMatchObject({ secret: tokens('t-1') });
     expect(await second.get(key('bob'))).toBeUndefined();
     expect(await second.get(key('ada', { issuer: 'https://other.example' }))).toBeUndefined();
@@ -56,7 +56,7 @@ describe.each(ENGINES)('the vault on %s', (engine) => {
     await a.db.q('UPDATE vault SET secret = $1 WHERE id = $2', [row!.secret, vault.idOf(key('bob'))]);
     await expect(vault.read(key('bob'))).rejects.toThrow('belongs to another row');
     await expect(vault.read(key('ada'))).resolves.toMatchObject({ secret: tokens('canary-ada-token') });
-    // The row itself cannot be given to another caller either.
+    // Changing the owner of the row does not give the secret to another caller either.
     await a.db.q(`DELETE FROM vault WHERE id = $1`, [vault.idOf(key('bob'))]);
     await a.db.q('UPDATE vault SET id = $1, caller = $2 WHERE id = $3', [
       vault.idOf(key('bob')),
@@ -66,7 +66,7 @@ describe.each(ENGINES)('the vault on %s', (engine) => {
     await expect(vault.read(key('bob'))).rejects.toThrow('belongs to another row');
   });
 
-  test('a secret that was obtained with other settings is another one, and its ciphertext opens nowhere else', async () => {
+  test('secrets that were obtained with different settings are separate, and their ciphertexts cannot be exchanged', async () => {
     const vault = vaultOf(a);
     const [wide, narrow] = [key(GATEWAY_OWNER, { variant: 'wide' }), key(GATEWAY_OWNER, { variant: 'narrow' })];
     await vault.put(wide, tokens('t-wide'));
@@ -117,7 +117,7 @@ describe.each(ENGINES)('the vault on %s', (engine) => {
     await vaultOf(before).put(key('ada'), tokens('t-1'));
     await vaultOf(before).put(key('bob'), tokens('t-2'));
     const after = await cluster.open({ keys: [k2, k1] });
-    // A replica that still seals with the old key reads what the new one wrote, once it knows both.
+    // A replica that still seals with the old key can read values under the new key, once it knows both keys.
     const old = await cluster.open({ keys: [k1, k2] });
     expect(await vaultOf(after).read(key('ada'))).toMatchObject({ secret: tokens('t-1') });
     await expect.poll(async () => (await after.vault.list({ caller: 'ada' }))[0]?.keyId).toBe('new');
@@ -201,7 +201,7 @@ describe.each(ENGINES)('the vault on %s', (engine) => {
 
   test('a replica that dies while it renews is replaced', async () => {
     const two = refresherOf(b, 'two');
-    // The lease of a process that is gone: nobody renews it.
+    // The lease of a process that has ended, so nobody renews the lease.
     await a.bus.lease(`vault:${two.vault.idOf(key(GATEWAY_OWNER))}`, 'dead', 1_500);
     const entry = await two.refresh.refresh(job(async () => ({ secret: tokens('t-2') })));
     expect(entry.secret).toEqual(tokens('t-2'));

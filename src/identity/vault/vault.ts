@@ -1,6 +1,6 @@
 /**
- * Secrets for upstreams: tokens of users and of the gateway itself. `src/state/stores/vault.ts` encrypts them and stores
- * them in the database.
+ * Secrets for upstreams: tokens of users and of the gateway itself. `src/state/stores/vault.ts` encrypts them and
+ * stores them in the database.
  */
 import { BoundedCache } from '../../core/bounded-cache.js';
 import { ProtocolError } from '../../protocol/errors.js';
@@ -78,7 +78,7 @@ export class Vault {
     return entry;
   }
 
-  /** Stores a secret in place of an earlier one. Throws if the caller has too many. */
+  /** Stores a secret, and replaces an earlier secret. Throws if the caller has too many secrets. */
   async put<T extends object>(
     key: VaultKey,
     secret: T,
@@ -95,7 +95,9 @@ export class Vault {
     return this.remember(row.id, { ...row, secret });
   }
 
-  /** Replaces a secret that nobody changed since `entry` was read; undefined if somebody did. */
+  /**
+   * Replaces a secret that nobody changed since `entry` was read. Returns undefined if somebody changed the secret.
+   */
   async update<T extends object>(
     entry: VaultEntry<T>,
     secret: T,

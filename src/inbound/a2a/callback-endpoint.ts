@@ -82,7 +82,7 @@ export class CallbackEndpoint {
     },
   };
 
-  /** Agents of the first version verify a webhook by a token that the gateway must echo. */
+  /** Agents of the first version send a token to a webhook, and verify that the gateway echoes this token. */
   private echo({ res, headers, query }: RequestContext): void {
     const echo = query.get('validationToken');
     if (echo === null || echo.length > LONGEST_ECHO)
@@ -118,8 +118,8 @@ export class CallbackEndpoint {
   }
 
   /**
-   * Passes each update on once. If it could not be stored, the duplicate mark is removed, because the agent will repeat
-   * it.
+   * Passes each update on once. If the update could not be stored, its mark as received is removed, because the agent
+   * will repeat the update.
    */
   private async tell(key: TaskKey, events: StreamResponse[], mark: string): Promise<void> {
     const { bus, dispatcher } = this.options;
@@ -132,7 +132,7 @@ export class CallbackEndpoint {
     }
   }
 
-  /** Agents post in any form: the forms of all versions are read, also inside a JSON-RPC envelope. */
+  /** Agents post updates in the form of any version, also inside a JSON-RPC envelope. */
   private read(body: Buffer, record: TaskRecord): StreamResponse[] {
     const wire = parse(body, this.options.limits);
     let foreign = false;
@@ -178,7 +178,10 @@ function tokens(request: AuthenticationRequest): string[] {
   return [...(typeof own === 'string' ? [own] : []), ...(bearer === undefined ? [] : [bearer])];
 }
 
-/** Two equal bodies may be two chunks of one text. Senders that number their callbacks distinguish them. */
+/**
+ * Two callbacks with equal bodies may be two chunks of a text. If the sender numbers its callbacks, the number
+ * distinguishes them.
+ */
 function digest({ req }: RequestContext, body: Buffer): string {
   const id = req.header('webhook-id');
   return createHash('sha256')

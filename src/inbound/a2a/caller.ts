@@ -2,7 +2,10 @@ import type { Exchange } from '../../core/a2a/agent.js';
 import type { Caller, Cancellation, Principal } from '../../core/caller.js';
 import { NEWEST } from '../../protocol/mcp/revisions/index.js';
 
-/** A caller that uses A2A. It cannot be asked questions during a call, because A2A asks with the state of a task. */
+/**
+ * A caller that uses A2A. The gateway cannot ask this caller a question during a call, because an A2A agent asks
+ * through the state of its task.
+ */
 export const agentCaller = (principal: Principal, gatewayUrl?: string): Caller => ({
   principal,
   gatewayUrl,

@@ -52,7 +52,7 @@ async function stand({
   auth?: boolean;
   publicCards?: boolean;
   grpc?: string;
-  /** Behind a trusted proxy; `fixed` if the public URL is configured. */
+  /** Whether the gateway is behind a trusted proxy; `fixed`: the public URL is configured. */
   behind?: 'fixed' | 'free';
 }) {
   let url = '';
@@ -132,7 +132,7 @@ let open: Stand;
 let guarded: Stand;
 let withGrpc: Stand;
 beforeAll(async () => {
-  // The SDK logs every signature that does not match there.
+  // The SDK logs every signature that does not match with `console.debug`.
   vi.spyOn(console, 'debug').mockImplementation(() => {});
   open = await stand({});
   guarded = await stand({ auth: true });
@@ -166,7 +166,7 @@ describe('the card over HTTP only', () => {
     }
   });
 
-  test.each(['1.0', '0.3', '0.2'])('also in the form of %s', async (version) => {
+  test.each(['1.0', '0.3', '0.2'])('is served in the form of %s', async (version) => {
     const { body } = await get(`${withGrpc.url}/a2a/planner/.well-known/agent-card-http.json`, {
       'A2A-Version': version,
     });
@@ -340,7 +340,7 @@ describe('access to cards (S-7, S-61, G-15)', () => {
       expect([refused.status, refused.headers.get('www-authenticate')]).toEqual([401, 'Bearer realm="parley"']);
       expect((await get(`${closed.url}/.well-known/api-catalog`)).status).toBe(401);
       expect((await get(closed.url + PATH, bearer('ann'))).status).toBe(200);
-      // A verifier of a signature need not be a caller.
+      // A program that verifies a signature need not be a caller of the gateway.
       expect((await get(`${closed.url}/.well-known/jwks.json`)).status).toBe(200);
     } finally {
       await closed.close();

@@ -65,7 +65,7 @@ export class CardEndpoint {
         answer(context, agentCaller(context.principal, context.req.forwardedUrl)).catch(refused(context)),
     });
     const refused = (context: RequestContext) => (error: unknown) => {
-      // The error table has no row for errors of agents.
+      // The error table has no row for an error that the agent itself answered, so this error is sent from here.
       if (!(error instanceof UpstreamRpcError)) throw error;
       sendRestError(context, error, NATIVE, this.options.profile ?? ERROR_PROFILES[0]);
     };
@@ -116,7 +116,8 @@ export class CardEndpoint {
 
   /**
    * The card in the form its reader knows (G-14): by the version it names, otherwise by the old path, otherwise all
-   * versions at once. Readers of versions with the extended card beside the card's URL get a URL one step deeper.
+   * versions at once. Readers of versions that look for the extended card beside the URL in the card get a URL one step
+   * deeper.
    */
   private shaped(
     cards: Cards,
@@ -192,7 +193,7 @@ export class CardEndpoint {
 }
 
 /**
- * A card with only those interfaces that have the card's own origin. Some clients refuse any other card, and the
+ * The card with only the interfaces that have the card's own origin. Some clients refuse any other card, and the
  * `host:port` address of a gRPC interface is not a URL.
  */
 const overHttp = (card: AgentCard): AgentCard => ({

@@ -4,7 +4,7 @@ import { ProtocolError } from '../../protocol/errors.js';
 import type { ErrorFormat, RequestContext, Route } from '../http/route.js';
 import { sendJson } from '../http/send-body.js';
 
-/** Undelivered notifications. An owner sees its own, an administrator sees all. */
+/** Undelivered notifications. An owner sees its own notifications, an administrator sees all. */
 export interface DeadLetterBox {
   deadLetters(owner: string | undefined, page: { after?: string; limit?: number }): Promise<object>;
   /** False if there is no such notification. */
@@ -13,7 +13,7 @@ export interface DeadLetterBox {
 
 const DEAD_LETTERS = '/a2a/push/dead';
 
-/** Undeliverable notifications: `GET` lists them, `POST …/<id>` sends one again. */
+/** Undeliverable notifications: `GET` lists them, `POST …/<id>` sends a notification again. */
 export class DeadLetterEndpoint {
   constructor(private readonly box: DeadLetterBox) {}
 

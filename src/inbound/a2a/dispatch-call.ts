@@ -86,8 +86,8 @@ export function versionRefused(requested: string): ProtocolError {
 }
 
 /**
- * The error that a client may see; `refused` takes it. Other errors go to `report` only, and the client gets an
- * internal error.
+ * The error that a client may see, which is also passed to `refused`. Any other error is passed to `report` only, and
+ * the client gets an internal error.
  */
 export function knownFailure(
   error: unknown,

@@ -10,8 +10,8 @@ import { sendBody, sendJson } from '../http/send-body.js';
 import { namedVersion } from './http-binding.js';
 
 /**
- * The reasons with an HTTP error status: authentication, missing resources and overload. Other JSON-RPC errors have
- * status 200.
+ * The reasons whose JSON-RPC errors have an HTTP error status: authentication, missing resources and overload. Other
+ * JSON-RPC errors have status 200.
  */
 const ON_HTTP: ReadonlySet<Reason> = new Set<Reason>([
   'unauthorized',

@@ -35,12 +35,12 @@ export interface GrpcEndpointOptions {
   readonly authenticator: Authenticator;
   /** Examines the credentials of open calls again; absent if they never become invalid. */
   readonly recheck?: Authenticator | undefined;
-  /** Takes requests whose caller is unknown. */
+  /** Receives requests whose caller is unknown. */
   readonly refusals?: Refusals;
   readonly profile: ErrorProfile;
   readonly limits: { readonly body: number };
   failed(error: unknown, path: string, requestId: string): void;
-  /** Takes every error that a client gets, for the metrics. */
+  /** Receives every error that a client gets, for the metrics. */
   readonly refused?: (error: unknown) => void;
 }
 
@@ -142,7 +142,7 @@ export class GrpcEndpoint {
       sendMetadata(call, service, answer, requestId);
       finish(null, service.codec.encode(method.response, wire ?? {}));
     } catch (error) {
-      // After the status was sent, the failure of the cancelled call is not a failure of its own.
+      // If a status was already sent, the call was cancelled, and the error is a consequence of that.
       if (open) finish(this.statusOf(error, method, requestId));
     }
   }
@@ -304,7 +304,7 @@ const authenticationOf = (
 const addressOf = (call: Pick<ServerUnaryCall<Buffer, Buffer>, 'getPeer'>): string =>
   call.getPeer().replace(/:\d+$/, '');
 
-/** The client's deadline, in this process's clock. */
+/** The client's deadline, by the clock of this process. */
 function deadlineOf(call: { getDeadline(): Date | number }): { readonly deadline?: number } {
   const left = Number(call.getDeadline()) - Date.now();
   return Number.isFinite(left) ? { deadline: performance.now() + left } : {};

@@ -13,7 +13,7 @@ export interface HttpBindingOptions {
   /** The error profile, which decides the statuses of errors in HTTP+JSON. */
   readonly profile: ErrorProfile;
   readonly streams: StreamHost;
-  /** Takes every error that a client gets, for the metrics. */
+  /** Receives every error that a client gets, for the metrics. */
   readonly refused?: (error: unknown) => void;
   /** Called on failures inside the gateway. */
   failed(error: unknown, path: string, requestId: string): void;

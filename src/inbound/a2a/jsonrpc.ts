@@ -36,7 +36,7 @@ import { type Answered, type Framed, type StreamForm, sendRefusedStream } from '
 
 type NamedVersion = Version | 'unsupported' | undefined;
 
-/** The operation and dialect of a method, and whether only this dialect spells it so. */
+/** The operation and dialect of a method, and whether only this dialect has this spelling. */
 interface RecognisedMethod {
   readonly operation: Operation;
   readonly dialect: DialectId;

@@ -10,7 +10,9 @@ export const DEEP_RPC = '/rpc';
 /** The path prefixes of A2A. */
 export const ROOTS: readonly string[] = ['/a2a', '/v1/a2a'];
 
-/** The base path of each agent: a root for the routing agent, the agent's name under a root for others. */
+/**
+ * The base path of each agent: a root for the routing agent, and the agent's name under a root for every other agent.
+ */
 export const BASES: readonly string[] = ROOTS.flatMap((root) => [root, `${root}/{agent}`]);
 
 /** The JSON-RPC paths under a base. */

@@ -286,7 +286,7 @@ describe('HTTP+JSON of 0.3', () => {
     }
   });
 
-  it('serves tasks, lists, cards and the rest', async () => {
+  it('serves tasks, lists, cards and the other operations', async () => {
     expect(json(await stand.send('/a2a/echo/v1/tasks/t1'))).toMatchObject({ id: 't1' });
     expect((await stand.send('/a2a/echo/v1/tasks')).status).toBe(200);
     expect(json(await stand.send('/a2a/echo/v1/card'))).toMatchObject({ name: 'echo', url: expect.any(String) });

@@ -138,8 +138,8 @@ export class RestBinding implements HttpBinding {
 }
 
 /**
- * Operations with a request in the body, in the form of its version. The requests of the others come from path and
- * query.
+ * Operations whose request is in the body, in the form of its version. For all other operations, path and query contain
+ * the request.
  */
 const WRITTEN: ReadonlySet<Operation> = new Set<Operation>([
   'SendMessage',

@@ -126,7 +126,7 @@ describe('S-44: streams over JSON-RPC', () => {
     expect(resultsOf(text).at(-1)).toMatchObject({ id: expect.any(String), final: true });
   });
 
-  it('C-29: are lines if the client accepts lines', async () => {
+  it('C-29: have one line for each event if the client accepts lines', async () => {
     for (const [method, params] of [
       ['SendStreamingMessage', modern],
       ['message/stream', older],
@@ -152,25 +152,25 @@ describe('S-44: streams over JSON-RPC', () => {
 describe('settled 5: the last event is marked for clients up to 0.3', () => {
   const finals = (text: string) => resultsOf(text).filter((event) => event['status'] && event['kind'] !== 'task');
 
-  it('if a task asks for input and the stream ends', async () => {
+  it('the event that asks for input is marked if the stream ends with it', async () => {
     stand.answer = () => stream(steps({ task: task('TASK_STATE_WORKING') }, status('TASK_STATE_INPUT_REQUIRED')));
     const { text } = await stand.rpc('message/stream', older);
     expect(finals(text).map((event) => event['final'])).toEqual([true]);
   });
 
-  it('if the stream ends slightly later', async () => {
+  it('this event is also marked if the stream ends slightly later', async () => {
     stand.answer = () => stream(steps({ task: task('TASK_STATE_WORKING') }, status('TASK_STATE_INPUT_REQUIRED'), 30));
     const { text } = await stand.rpc('message/stream', older);
     expect(finals(text).map((event) => event['final'])).toEqual([true]);
   });
 
-  it('if the stream ends much later, with a separate event', async () => {
+  it('a separate event is marked if the stream ends much later', async () => {
     stand.answer = () => stream(steps({ task: task('TASK_STATE_WORKING') }, status('TASK_STATE_AUTH_REQUIRED'), 250));
     const { text } = await stand.rpc('message/stream', older);
     expect(finals(text).map((event) => event['final'])).toEqual([false, true]);
   });
 
-  it('not if the task continues', async () => {
+  it('an event is not marked if the task continues after it', async () => {
     stand.answer = () =>
       stream(
         steps({ task: task('TASK_STATE_WORKING') }, status('TASK_STATE_AUTH_REQUIRED'), status('TASK_STATE_COMPLETED')),
@@ -179,13 +179,13 @@ describe('settled 5: the last event is marked for clients up to 0.3', () => {
     expect(finals(text).map((event) => event['final'])).toEqual([false, true]);
   });
 
-  it('if the stream ends after an artifact', async () => {
+  it('a separate event is marked if the stream ends after an artifact', async () => {
     stand.answer = () => stream(steps({ task: task('TASK_STATE_WORKING') }, artifact('x')));
     const { text } = await stand.rpc('message/stream', older);
     expect(finals(text).map((event) => event['final'])).toEqual([true]);
   });
 
-  it('not for 1.0', async () => {
+  it('no event is marked for clients of 1.0', async () => {
     stand.answer = () => stream(steps({ task: task('TASK_STATE_WORKING') }, status('TASK_STATE_INPUT_REQUIRED')));
     const { text } = await stand.rpc('SendStreamingMessage', modern);
     expect(text).not.toContain('final');
@@ -216,7 +216,7 @@ describe('S-43, S-45: refused streams', () => {
     expect(eventsIn(text)).toMatchObject([{ data: { jsonrpc: '2.0', id: 5, error: { code: -32004 } } }]);
   });
 
-  it('also if the parameters or the version are invalid', async () => {
+  it('are refused in the same way if the parameters or the version are invalid', async () => {
     for (const [params, version, code] of [
       [{}, undefined, -32602],
       [older, '9.9', -32009],
@@ -235,7 +235,7 @@ describe('S-43, S-45: refused streams', () => {
     expect([http, type]).toEqual([503, 'application/json']);
   });
 
-  it('if the first event is an error', async () => {
+  it('are refused in the same way if the first event is an error', async () => {
     stand.answer = () => stream(steps(20, new ProtocolError('task_not_found', 'Task not found')));
     const { type, reply } = await stand.rpc('SubscribeToTask', { id: 't1' });
     expect(type).toBe('application/json');
@@ -300,7 +300,7 @@ describe('open streams', () => {
     expect(stand.last.exchange.cancellation.cancelled).toBe(false);
   });
 
-  it('G-25: also if the client disconnects before the first event', async () => {
+  it('G-25: a client that disconnects before the first event ends its stream too', async () => {
     const events = new Handed();
     stand.answer = () => stream(events);
     const request = http.request(`${stand.url}/a2a/echo`, {

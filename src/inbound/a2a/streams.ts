@@ -51,7 +51,7 @@ export const wantsLines = (accept: string | undefined): boolean => accept?.toLow
 
 type Next = IteratorResult<Passed<StreamResponse>, unknown>;
 
-/** A stream as answered by the gateway. */
+/** The gateway's answer to a streaming operation. */
 export interface Answered {
   readonly events: Events;
   readonly form: StreamForm;
@@ -106,8 +106,8 @@ export class StreamHost {
 
   /**
    * Serves a stream until the agent ends it or the client disconnects, which does not affect the task (G-25). Throws
-   * errors from opening the stream. If opening takes long, the response begins anyway, and `late` writes a later error
-   * into the stream.
+   * errors from opening the stream. If opening takes long, the response begins before the stream is open, and `late`
+   * writes a later error into the response.
    */
   async serve(reply: StreamReply, answering: Promise<Answered>, late: (error: unknown) => Framed): Promise<void> {
     const { res, lines } = reply;
@@ -158,7 +158,7 @@ export class StreamHost {
   }
 }
 
-/** Whether the client is still connected. Waits on its behalf end when it disconnects. */
+/** Whether the client is still connected. When the client disconnects, all waiting for events of its stream ends. */
 class Presence {
   gone: boolean;
   private wake = (): void => {};
@@ -173,7 +173,7 @@ class Presence {
     this.wake();
   }
 
-  /** The value of the promise, or undefined if the client disconnected first. */
+  /** The value of the promise; undefined if the client disconnected first. */
   during<T>(coming: Promise<T>): Promise<T | undefined> {
     return new Promise((resolve, reject) => {
       this.wake = () => resolve(undefined);
@@ -182,7 +182,7 @@ class Presence {
     });
   }
 
-  /** The same, with a limit in milliseconds. */
+  /** Like `during`, but also returns undefined after `ms` milliseconds. */
   async within<T>(coming: Promise<T>, ms: number): Promise<T | undefined> {
     const timer = setTimeout(() => this.wake(), ms);
     try {

@@ -41,11 +41,14 @@ export async function* wireEvents(
   }
 }
 
-/** A task that waits for its client may end the stream. A finished task always ends it, and its writer knows that. */
+/**
+ * Whether the stream may end after this event, which is the case if the task now waits for its client. The event that
+ * finishes a task always ends the stream, and the writer marks it.
+ */
 const mayBeLast = ({ statusUpdate }: StreamResponse): boolean =>
   statusUpdate !== undefined && isInterrupted(statusUpdate.status.state);
 
-/** Whether the stream ends within this time. */
+/** Whether the stream ends within `ms` milliseconds. */
 async function endsWithin(coming: Promise<Next>, ms: number): Promise<boolean> {
   const ends = coming.then(
     ({ done }) => done === true,

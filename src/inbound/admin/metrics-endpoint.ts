@@ -8,13 +8,16 @@ export interface MetricsEndpointOptions {
   readonly registry: MetricRegistry;
   /** Whether everybody may read the metrics; otherwise administrators may. */
   readonly everybody: boolean;
-  /** Authenticates readers, if the gateway's authenticator does not. */
+  /** Authenticates readers in place of the gateway's authenticator. */
   readonly authenticator?: Authenticator | undefined;
 }
 
 const CONTENT_TYPE = 'text/plain; version=0.0.4; charset=utf-8';
 
-/** Serves the metrics in the text format of Prometheus. They name servers and tools, so administrators read them. */
+/**
+ * Serves the metrics in the text format of Prometheus. Unless everybody may read them, the metrics name servers and
+ * tools, and only administrators may read them.
+ */
 export class MetricsEndpoint {
   constructor(private readonly options: MetricsEndpointOptions) {}
 

@@ -12,7 +12,7 @@ import { filterOf, TAIL_FILTERS } from './tail-endpoint.js';
 
 const PATH = '/api/v1/recording';
 const CONTENTS: readonly string[] = ['arguments', 'results'];
-/** Bytes that may wait for a slow recorder; further calls are dropped and counted. */
+/** Limit on the bytes that wait for a slow recorder. Beyond the limit, calls are dropped and counted. */
 const MOST_WAITING = 1024 * 1024;
 const pattern = (what: string) => ({
   description: `Only calls of this ${what}; * matches any characters.`,
@@ -38,12 +38,12 @@ const API: RouteApi = {
     429: { description: 'Too many recordings are running', schema: PROBLEM },
   },
 };
-/** Larger arguments or results are left out of a recording, in bytes. */
+/** Limit on the bytes of recorded arguments, and of a recorded result. Larger ones are left out. */
 export const MOST_RECORDED = 256 * 1024;
 
 /**
  * Serves finished calls as they end, with masked arguments and results if the recorder asks for them. Only an
- * administrator of the whole gateway records, and the audit trail says so.
+ * administrator of the whole gateway may record, and the audit trail names who records.
  */
 export class RecordingEndpoint {
   private readonly streams = new Set<EventResponse>();
@@ -126,7 +126,8 @@ function entryOf(
     entry[name] = value;
     if (count > 0) entry['masked'] = { ...(entry['masked'] as object | undefined), [name]: count };
   };
-  // A tool may be called without arguments; a replay sends that call too.
+  // A tool may be called without arguments. Such a call is recorded with `{}`, because a replay sends only calls with
+  // recorded arguments.
   if (wants.arguments) add('arguments', contents.arguments() ?? (line['tool'] === undefined ? undefined : '{}'));
   if (wants.results && Number(line['bytes']) > MOST_RECORDED) omitted.push('result');
   else if (wants.results) add('result', contents.result());

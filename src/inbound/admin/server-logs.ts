@@ -34,7 +34,7 @@ export class ServerLogs {
     // The output of a process contains the work of every tenant.
     if (principal.tenant !== undefined)
       throw new ProtocolError('forbidden', 'This needs an administrator without a tenant');
-    // Nor does it tell which tool an output belongs to.
+    // The output does not say to which tool a line belongs, so it cannot be limited to some tools.
     if ((principal.restriction?.tools.length ?? 0) > 0)
       throw new ProtocolError('forbidden', 'This credential is for some tools only, and the output is of all tools');
     const upstream = this.reaches(principal, name) ? this.catalog.upstream(name) : undefined;

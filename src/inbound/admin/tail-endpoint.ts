@@ -8,12 +8,15 @@ import { EventResponse, STREAM_AGE } from '../http/stream.js';
 const PATH = '/api/v1/tail';
 export const TAIL_FILTERS: readonly string[] = ['server', 'tool', 'caller', 'outcome'];
 const MOST_PATTERN = 200;
-/** Bytes that may wait for a slow follower; further lines are dropped and counted. */
+/** Limit on the bytes that wait for a slow follower. Beyond the limit, lines are dropped and counted. */
 const MOST_WAITING = 256 * 1024;
-/** The most streams of one caller. */
+/** Limit on the streams of one caller. */
 const MOST_PER_CALLER = 10;
 
-/** Serves the lines of calls as they end. An administrator sees all calls, or those of its tenant; any other caller its own. */
+/**
+ * Serves the lines of calls as they end. An administrator sees all calls, or all calls of its tenant. Any other caller
+ * sees its own calls.
+ */
 export class TailEndpoint {
   private readonly open = new Map<string, number>();
   private readonly streams = new Set<EventResponse>();
@@ -46,7 +49,8 @@ export class TailEndpoint {
       {
         ...filter,
         reaches: (upstream) => this.reaches(principal, upstream),
-        // A restricted credential reaches some servers or tools, and the lines of others name more than these.
+        // A caller with a restricted credential sees only its own calls, even if it is an administrator, because lines
+        // of other callers name servers and tools outside of the credential.
         ...((!isAdmin(principal) || principal.restriction !== undefined) && { only: key }),
         ...(principal.tenant !== undefined && { tenant: key.slice(0, key.indexOf('#') + 1) }),
       },

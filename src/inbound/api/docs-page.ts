@@ -57,7 +57,7 @@ export class ApiDocs {
         ...route,
         api,
         path: '/docs/style.css',
-        description: 'The style sheet of that page',
+        description: 'The style sheet of the page with all routes',
         handle: (context) => this.send(context, 'text/css; charset=utf-8', STYLE),
       },
     ];
@@ -129,7 +129,7 @@ ${
 `;
 }
 
-/** Line by line, because the escape of values replaces line breaks. */
+/** Writes line by line, because escaping a value replaces its line breaks. */
 const linesOf = (value: unknown): Html[] =>
   JSON.stringify(value, null, 2)
     .split('\n')

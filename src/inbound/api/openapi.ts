@@ -29,7 +29,7 @@ export function openApiOf(routes: readonly Described[], version: string): Record
   };
 }
 
-/** The path as a template of OpenAPI, which has no form for a parameter with several segments. */
+/** The path as a template of OpenAPI. OpenAPI has no form for a parameter with several segments. */
 const templateOf = ({ path }: Pick<Described, 'path'>): string => path.replace('*}', '}');
 
 /** The groups of routes outside of the management API: by their paths, and otherwise by the form of their errors. */
@@ -105,7 +105,7 @@ function operationOf(route: Described): Record<string, unknown> {
   };
 }
 
-/** Unique: `/message:send` and `/message/send` are two operations. */
+/** The id of an operation. It is unique, although `/message:send` and `/message/send` are similar. */
 const operationIdOf = (method: string, path: string): string => {
   const words = path.split(':').map((part) => part.replace(/[^A-Za-z0-9]+(\w?)/g, (_, next: string) => `_${next}`));
   return `${method.toLowerCase()}${words.join('__')}`;

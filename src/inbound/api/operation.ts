@@ -42,7 +42,7 @@ export interface Operation {
   /** The status and schema of success. */
   readonly answer: { readonly status?: number; readonly description: string; readonly schema?: JsonSchema };
   readonly errors?: readonly (keyof typeof ERRORS)[];
-  /** Also for administrators whose credential is restricted to some servers, or to a tenant. */
+  /** Whether the route also serves administrators whose credential is restricted to some servers, or to a tenant. */
   readonly anyAdmin?: true;
   run(request: ApiRequest): Promise<Answer> | Answer;
 }
@@ -59,7 +59,7 @@ const ERRORS = {
 } as const;
 
 const MAX_BODY = 512 * 1024;
-/** Parsing a body with more levels or members blocks the event loop (P6). */
+/** Limits on a body, because parsing a body with more levels or members would block the event loop (P6). */
 const BODY_STRUCTURE = { depth: 64, members: 50_000 } as const;
 const MAX_QUERY = 512;
 
@@ -129,7 +129,10 @@ function queryOf(given: Query, known: NonNullable<RouteApi['query']>): Record<st
   return values;
 }
 
-/** The type is checked because a form of another site cannot send it without asking first (S26). */
+/**
+ * The media type must be JSON. A form on the page of another site cannot send JSON without a preflight request, which
+ * the gateway can refuse (S26).
+ */
 async function bodyOf(
   { req }: RequestContext,
   validator: Validator,
@@ -162,7 +165,9 @@ async function bodyOf(
   throw new ProtocolError('invalid_settings', 'The body does not match its schema', { data: { problems } });
 }
 
-/** Units that only say that something inside of them is wrong are left out. */
+/**
+ * Whether an error is about the wrong value itself. Errors that only say that a value within is wrong are left out.
+ */
 const isLeaf = ({ keyword }: OutputUnit): boolean => !['properties', 'items', '$ref', 'allOf'].includes(keyword);
 
 function send({ req, res, headers }: RequestContext, { status = 200, body, etag, location }: Answer): void {

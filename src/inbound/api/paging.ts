@@ -55,7 +55,10 @@ export function paged<T>(all: readonly T[], { limit, after }: Page, keyOf: (item
   );
 }
 
-/** The same for items that were read in order, with one more than the page holds if there are more. */
+/**
+ * Makes a page of items that are already in order. `items` has one item more than the page holds if there is another
+ * page.
+ */
 export function cut<T>(items: readonly T[], limit: number, keyOf: (item: T) => string): Listed<T> {
   if (items.length <= limit) return { items };
   const page = items.slice(0, limit);

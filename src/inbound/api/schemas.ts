@@ -208,7 +208,8 @@ export const SCHEMAS = {
       callers: count,
       loudCallers: {
         ...count,
-        description: 'The number of callers with so many outcomes that no other caller learns from them.',
+        description:
+          'The number of callers whose outcomes are so many that they count only for these callers themselves.',
       },
       weights: anything,
       tools: { type: 'array', items: shape({ server: text, name: text, outcomes: count }, ['server', 'name']) },

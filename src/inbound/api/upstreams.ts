@@ -12,13 +12,16 @@ export interface UpstreamsOptions {
   readonly registry: UpstreamRegistry;
   /** The states of the servers and agents that a caller may know of. */
   states(caller: Caller): Promise<readonly UpstreamState[]>;
-  /** One of them. */
+  /** The state of one server or agent. */
   state(caller: Caller, kind: UpstreamKind, name: string): Promise<UpstreamState | undefined>;
 }
 
 const IF_MATCH = { 'If-Match': 'The ETag of the version to change, or `*` for any version.' } as const;
 
-/** Servers or agents: callers read those that they may use; administrators also read the settings and change them. */
+/**
+ * Servers or agents. Callers read the servers and agents that they may use. Administrators also read and change the
+ * settings.
+ */
 export function upstreamOperations(kind: UpstreamKind, { registry, states, state }: UpstreamsOptions): Operation[] {
   const section = kind === 'server' ? 'servers' : 'agents';
   const tag = kind === 'server' ? 'Servers' : 'Agents';
@@ -29,7 +32,10 @@ export function upstreamOperations(kind: UpstreamKind, { registry, states, state
   const missing = (name: string): ProtocolError =>
     new ProtocolError('not_found', `There is no ${kind} ${JSON.stringify(name)}`);
 
-  /** The names that a caller may know, and how each is shown: only those of one page are. */
+  /**
+   * The names that a caller may know, and a function that shows one of them. Only the entries of a page are shown, so
+   * the other entries cost nothing.
+   */
   const all = async (principal: Principal): Promise<{ names: readonly string[]; show(name: string): object }> => {
     const seen = new Map(
       (await states(callerOf(principal))).filter((state) => state.kind === kind).map((state) => [state.name, state]),
@@ -175,7 +181,10 @@ export function upstreamOperations(kind: UpstreamKind, { registry, states, state
   ];
 }
 
-/** Callers read state and problem; administrators also the settings, the cause of a failure and the replicas. */
+/**
+ * Callers read the state and the problem. Administrators also read the settings, the cause of a failure and the
+ * replicas.
+ */
 function shown(state: UpstreamState | undefined, entry: UpstreamEntry | undefined): { readonly name: string } {
   const seen = state && entry ? forOperators(state) : state;
   const problem = entry?.problem ?? seen?.problem;

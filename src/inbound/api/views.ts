@@ -18,7 +18,7 @@ export interface ViewsOptions {
 }
 
 /**
- * The views: callers read those that they may use; administrators also read the settings, which are in the
+ * The views. Callers read the views that they may use. Administrators also read the settings, which are in the
  * configuration file.
  */
 export function viewOperations({ names, sees, settings, servers }: ViewsOptions): Operation[] {

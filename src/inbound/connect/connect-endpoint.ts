@@ -23,13 +23,13 @@ import { CONNECT_HEADERS, connectedPage, consentPage, failurePage, leavingPage }
 export interface BrowserIdentity {
   /** Whether this principal can sign in at the gateway with a browser. */
   knows(principal: Pick<Principal, 'issuer'>): boolean;
-  /** The key of the principal that is signed in at the gateway in this browser; undefined for nobody. */
+  /** The key of the principal that is signed in at the gateway in this browser; undefined if nobody is signed in. */
   identify(context: RequestContext): Promise<string | undefined>;
   /**
    * The URL at which a user signs in at the gateway and returns to `path`. `again`: even if another user is signed in.
    */
   signIn(path: string, again: boolean): string;
-  /** The path of a browser that returns; undefined if the gateway did not send it. */
+  /** The path for a browser that returns from a sign-in; undefined if the gateway did not send this browser. */
   returnPath(state: string): string | undefined;
 }
 
@@ -38,10 +38,10 @@ export interface ConnectEndpointOptions {
   readonly links: ConnectLinks;
   /** The URL at which browsers reach the gateway. */
   base(): string | undefined;
-  /** Whether callers are identified. If not, every caller is the same user. */
+  /** Whether callers are identified. Otherwise all callers count as one user. */
   readonly identified: boolean;
   readonly browser?: BrowserIdentity | undefined;
-  /** Counts attempts across replicas. Returns the number of this one. */
+  /** Counts attempts across replicas. Returns the number of attempts, including this one. */
   count(key: string, ttl: number): Promise<number>;
 }
 
@@ -70,14 +70,14 @@ export class ConnectEndpoint {
         ...route,
         method: 'GET',
         path,
-        description: `Sign in at one ${kind}: asks the user`,
+        description: `Sign-in at one ${kind}: asks the user`,
         handle: (context) => this.page(context, kind, (upstream, link) => this.ask(context, upstream, link)),
       },
       {
         ...route,
         method: 'POST',
         path,
-        description: `Sign in at one ${kind}: begins after the user agreed`,
+        description: `Sign-in at one ${kind}: begins after the user has agreed`,
         handle: (context) => this.agreed(context, kind),
       },
     ];
@@ -133,7 +133,8 @@ export class ConnectEndpoint {
     const upstream = logins.get(id);
     const link = sealed === null ? undefined : links.open(sealed, id);
     try {
-      // The same page for a server that does not exist: the link is the only proof that the user may know it.
+      // A server that does not exist gets the same page, because only the link proves that the user may know of the
+      // server.
       if (!upstream || !link) throw BAD_LINK;
       await step(upstream, link);
     } catch (error) {
@@ -199,7 +200,7 @@ export class ConnectEndpoint {
     const proof = await this.proofOf(context, link);
     if (proof === 'other') return this.refuse(context, link);
     if (proof === 'absent') {
-      // The user has signed out at the gateway since the page was shown.
+      // The user has signed out at the gateway after the page was shown.
       if (link.code === undefined) return this.ask(context, upstream, link);
       const tries = await this.options.count(`connect-code:${digest(form.get('link') ?? '')}`, LINK_TTL);
       if (tries > MOST_CODES) throw BAD_LINK;
@@ -227,7 +228,8 @@ export class ConnectEndpoint {
 
   /**
    * Whether the browser belongs to the user who asked for the link. `same`: proven, or there is only one user. `other`:
-   * somebody else. `absent`: the browser has no identity, so the code of the client has to prove it.
+   * the browser belongs to somebody else. `absent`: the browser has no identity, so the user has to prove this with the
+   * code that the client shows.
    */
   private async proofOf(context: RequestContext, { owner, code }: LinkContent): Promise<'same' | 'other' | 'absent'> {
     const { identified, browser } = this.options;
@@ -239,7 +241,7 @@ export class ConnectEndpoint {
     return key === owner ? 'same' : 'other';
   }
 
-  /** S5: another user of the gateway gets no further. The user of the link may sign in instead. */
+  /** S5: another user of the gateway gets an error page. This page lets the user of the link sign in instead. */
   private refuse(context: RequestContext, link: LinkContent): void {
     const { browser, logins } = this.options;
     const error = otherUser(link);
@@ -248,7 +250,7 @@ export class ConnectEndpoint {
     this.send(context, 403, failurePage('Not signed in', error.message, error.advice, { user: link.user, again }));
   }
 
-  /** The user has signed in at the gateway: back to the page that asked for it. */
+  /** The user has signed in at the gateway, and returns to the page that asked for the sign-in. */
   private async returned(context: RequestContext): Promise<void> {
     const { browser, base } = this.options;
     const path = browser?.returnPath(context.query.get('state') ?? '');

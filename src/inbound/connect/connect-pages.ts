@@ -24,8 +24,8 @@ border-radius:6px;background:var(--button);color:var(--on);cursor:pointer;text-d
 `;
 
 /**
- * No script, no resource of another origin, no frame. `same-origin` instead of `no-referrer`, because browsers send
- * `Origin: null` with forms of pages that have no referrer.
+ * Allows no script, no resource of another origin and no frame. The referrer policy is `same-origin` and not
+ * `no-referrer`, because browsers send `Origin: null` with forms of pages that have no referrer.
  */
 export const CONNECT_HEADERS: readonly string[] = [
   'Content-Security-Policy',
@@ -96,7 +96,10 @@ ${code}
   );
 }
 
-/** Leads the browser to the authorization server. A redirect would be subject to `form-action`. */
+/**
+ * A page that leads the browser to the authorization server. A redirect is not possible, because `form-action` would
+ * block it.
+ */
 export function leavingPage(url: string, issuer: string): string {
   return document(
     `Going to ${issuer}`,

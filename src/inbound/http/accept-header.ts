@@ -1,8 +1,8 @@
-/** The response types that a client accepts (C-09). Only a client that names event streams gets one. */
+/** The response types that a client accepts (C-09). Only a client that names event streams gets an event stream. */
 export interface Accepted {
   readonly json: boolean;
   readonly stream: boolean;
-  /** The client prefers an HTML page to JSON, as browsers do. */
+  /** Whether the client prefers an HTML page to JSON, as browsers do. */
   readonly html: boolean;
 }
 

@@ -8,9 +8,9 @@ let asked = 0;
 let askedBefore = 0;
 
 /**
- * Delays small responses to the end of the event loop's turn if a turn has more than one of them. A write wakes its
- * reader, which is the expensive part of a small write. If other work lies between the writes, each write finds its
- * reader asleep again. A single response is not delayed.
+ * Delays small responses to the end of the event loop's turn if there are several in this turn. A write wakes its
+ * reader, which is the expensive part of a small write. If other work happens between the writes, the reader sleeps
+ * again before each write. A single response is not delayed.
  */
 export function atEndOfTurn(write: Pending): void {
   if (asked++ === 0) {
@@ -32,7 +32,7 @@ function end(): void {
     try {
       write.flush();
     } catch (error) {
-      // The other writes must still run.
+      // A failed write must not prevent the other writes.
       process.nextTick(() => {
         throw error;
       });

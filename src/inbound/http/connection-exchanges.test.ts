@@ -49,7 +49,7 @@ describe('an unread body', () => {
     for (let i = 0; i < 200; i++) client.send(`186a0\r\n${'a'.repeat(100_000)}\r\n`);
     await until(() => answer !== undefined);
     let read = -1;
-    // Until the gateway stops reading.
+    // Wait until the gateway stops reading.
     while (read !== source!.socket.bytesRead) {
       read = source!.socket.bytesRead;
       await sleep(50);
@@ -65,7 +65,7 @@ describe('an unread body', () => {
     const client = (await Client.open(port, true)).send('POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 100\r\n\r\n');
     await client.reply();
     await until(() => client.ended);
-    // Longer than the limit for a silent client.
+    // Wait for longer than the time limit for a silent client.
     for (let i = 0; i < 15; i++) {
       client.send('a');
       await sleep(200);

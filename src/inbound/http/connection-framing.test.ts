@@ -31,7 +31,7 @@ describe('requests in pieces', () => {
       Array.from({ length: text.length - 1 }, async (__, i) => {
         const client = (await Client.open(port)).send(text.slice(0, i + 1));
         await sleep(10);
-        // The next request arrives with the rest.
+        // The next request arrives together with the rest of this request.
         client.send(text.slice(i + 1) + text);
         const { body } = await client.reply(2);
         expect(client.replies.map((reply) => reply.body)).toEqual([whole, body]);
@@ -189,7 +189,7 @@ describe('a second request within the first', () => {
     };
     const { port } = await serve(handle);
     const whole = await exchange(port, text);
-    // The same if the end of each request arrives slightly later.
+    // The result is the same if the end of each request arrives slightly later.
     const late = await Client.open(port);
     for (const part of [text.slice(0, -EVIL.length - 2), text.slice(-EVIL.length - 2, -EVIL.length), EVIL]) {
       late.send(part);

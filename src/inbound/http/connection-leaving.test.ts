@@ -64,7 +64,7 @@ describe('a client that disconnects', () => {
     await until(() => seen.closes > 0 && listener.count === 0);
     await turn();
     expect(seen).toEqual({ closes: 1, finished: false, body: 'invalid_request' });
-    // Too late for any effect.
+    // This call comes too late to have an effect.
     res!.sendText(200, [], 'late');
     res!.open(200, []);
     res!.write('late');
@@ -167,7 +167,7 @@ describe('a client that disconnects', () => {
     const { port } = await serve((req, res) => {
       res.onClose(() => finished.push(res.finished));
       connectionOf(req).socket.once('end', () =>
-        // After the socket has acknowledged the end.
+        // Continue after the socket has acknowledged the end.
         process.nextTick(() =>
           process.nextTick(() => {
             res.open(200, []);
@@ -216,7 +216,7 @@ describe('a client that disconnects', () => {
       answer = () => res.sendText(200, [], 'late');
     });
     const client = await Client.open(port);
-    // So many more requests that the gateway stops reading.
+    // Send so many more requests that the gateway stops reading.
     client.send(get('/a') + get('/b').repeat(10_000));
     await sleep(100);
     client.socket.resetAndDestroy();

@@ -15,7 +15,7 @@ export class Addresses {
 
   constructor(private readonly most: number) {}
 
-  /** Counts one more, unless the limit is reached. */
+  /** Adds one to the count of an address. Returns false if the limit is reached. */
   enter(address: string): boolean {
     const key = keyOf(address);
     const count = this.counts.get(key) ?? 0;
@@ -48,10 +48,10 @@ function keyOf(address: string): string {
 /** The limit that a refused or closed connection exceeded. */
 export type ExceededLimit = 'limits.connections' | 'limits.connectionsPerAddress';
 
-/** The number of idle connections examined for one without a begun request. */
+/** The number of idle connections that are examined to find one without a begun request. */
 const LOOK = 32;
 
-/** The open connections, within their limits, and the idle ones in the order in which they became idle. */
+/** The open connections, within their limits, and the idle connections in the order in which they became idle. */
 export class Connections {
   private readonly all = new Set<Connection>();
   private readonly resting = new Set<Connection>();
@@ -61,7 +61,7 @@ export class Connections {
   constructor(
     private readonly limits: ConnectionLimits,
     private readonly proxies: TrustedProxies,
-    /** Called when a connection was refused, or an idle one was closed in favour of a new one. */
+    /** Called when a connection was refused, or when an idle connection was closed to make room for a new one. */
     private readonly limitExceeded: (limit: ExceededLimit, peer: string) => void,
   ) {
     this.addresses = new Addresses(limits.connectionsPerAddress);
@@ -113,7 +113,8 @@ export class Connections {
   }
 
   /**
-   * The connection that was idle for longest. A quiet connection is preferred: on any other, a request may be arriving.
+   * The connection that was idle for longest. A connection without unread bytes is preferred, because on any other a
+   * request may be arriving.
    */
   private longestIdle(): Connection | undefined {
     let first: Connection | undefined;

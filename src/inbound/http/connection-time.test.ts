@@ -14,7 +14,10 @@ import {
 
 afterEach(closeAll);
 
-/** Short enough for a test. To show that an event does not happen, tests wait for the time in which it would. */
+/**
+ * Time limits that are short enough for a test. To show that an event does not happen, a test waits for the time in
+ * which the event would happen.
+ */
 const TIMES = { head: 400, request: 1_200, idle: 800 };
 const LATER = 2_500;
 

@@ -15,7 +15,7 @@ export interface ConnectionOwner {
   readonly unread: UnreadBytes;
   /** Milliseconds for a request to arrive. */
   readonly requestTime: number;
-  /** The gateway is about to stop: every response ends its connection. */
+  /** Whether the gateway is about to stop, so that every response ends its connection. */
   readonly leaving: boolean;
   /** Seconds since the listener was opened. */
   readonly seconds: number;
@@ -26,7 +26,7 @@ export interface ConnectionOwner {
   handle(req: InboundRequest, res: InboundResponse): void;
   /** Responds to a request that cannot be served, or to invalid bytes. */
   refuse(req: InboundRequest, res: InboundResponse, error: unknown): void;
-  /** Called when an exchange begins on a connection, or when the last one ends. */
+  /** Called when an exchange begins on a connection, or when the last exchange ends. */
   busy(connection: Connection): void;
   idle(connection: Connection): void;
 }
@@ -51,9 +51,9 @@ export class Connection implements RequestSource {
   /** The error for invalid bytes after the last request. */
   private failure: ProtocolError | undefined;
   private exchanges = 0;
-  /** Requests whose heads have arrived, in HTTP/1.1. */
+  /** The number of requests whose heads have arrived, in HTTP/1.1. */
   private seen = 0;
-  /** Bytes read when the connection became idle. */
+  /** The number of bytes that were read when the connection became idle. */
   private quietSince = 0;
   /** When the connection became idle, in the seconds of its listener. */
   idleSince: number;
@@ -85,12 +85,15 @@ export class Connection implements RequestSource {
     return this.session ? this.owner.requestTime : undefined;
   }
 
-  /** Whether no bytes of another request have arrived since the last response, as far as the process can see. */
+  /**
+   * Whether no bytes of another request have arrived since the last response. Bytes that wait in the operating system
+   * are not seen.
+   */
   get quiet(): boolean {
     return this.exchanges === 0 && (this.session !== undefined || this.tcp.bytesRead === this.quietSince);
   }
 
-  /** TLS is established on the connection. */
+  /** Called when TLS is established on the connection. */
   secured(socket: TLSSocket, certificate: ClientCertificate | undefined): void {
     this.socket = socket;
     socket.on('error', ignored);
@@ -113,7 +116,7 @@ export class Connection implements RequestSource {
     this.start(new Exchange(this, message, undefined, expects, out as unknown as Outgoing));
   }
 
-  /** The client requests another protocol. The library has detached its parser from the socket. */
+  /** Called when the client requests another protocol. The library has detached its parser from the socket. */
   upgrade(message: IncomingMessage, head: Buffer): void {
     const begin = (): void => {
       if (offersHttp2(message)) this.ignoreUpgrade(message, head);
@@ -141,7 +144,7 @@ export class Connection implements RequestSource {
     exchange.handle();
   }
 
-  /** An exchange has ended. */
+  /** Called when an exchange has ended. */
   done(exchange: Exchange | UpgradeExchange): void {
     this.exchanges--;
     if (this.current === exchange) {
@@ -166,8 +169,8 @@ export class Connection implements RequestSource {
   }
 
   /**
-   * A request took too long to arrive. If the process itself was blocked, the client's bytes may wait in the operating
-   * system, so they are read first. If bytes did arrive, the client gets the same time once more.
+   * Called when a request took too long to arrive. If the process itself was blocked, the client's bytes may wait in
+   * the operating system, so they are read first. If bytes did arrive, the client gets the same time once more.
    */
   late(error: ProtocolError, time: number): void {
     const { bytesRead } = this.tcp;
@@ -182,7 +185,7 @@ export class Connection implements RequestSource {
     });
   }
 
-  /** The parser failed on this connection, or detached itself from it. */
+  /** Called when the parser failed on this connection, or detached itself from the connection. */
   broke(error: ProtocolError): void {
     // After a failure the parser also fails on all later bytes.
     if (this.failure) return;
@@ -221,7 +224,7 @@ export class Connection implements RequestSource {
     return new LastReply(socket, sent);
   }
 
-  /** The connection was idle for too long. */
+  /** Called when the connection was idle for too long. */
   expire(): void {
     if (this.session) this.session.close();
     else this.destroy();
@@ -229,7 +232,7 @@ export class Connection implements RequestSource {
 
   /**
    * Ends an idle HTTP/1.1 connection. An HTTP/2 connection ends after its open requests; the client learns which of its
-   * requests are served, so that it can repeat later ones on another connection.
+   * requests are served, so that it can repeat later requests on another connection.
    */
   closeIfIdle(): void {
     if (this.session) this.session.close();
@@ -251,9 +254,9 @@ class Exchange implements ResponseChannel, EarlyResponse {
   private readonly res: InboundResponse;
   private req: InboundRequest | undefined;
   private failure: ProtocolError | undefined;
-  /** The client was told to send its body. */
+  /** The gateway told the client to send its body. */
   private asked = false;
-  /** The whole response was handed to the system, without the library. */
+  /** The whole response was given to the operating system without the help of the library. */
   private sent = false;
 
   constructor(
@@ -352,7 +355,7 @@ class Exchange implements ResponseChannel, EarlyResponse {
     this.connection.owner.refuse(this.req, this.res, error);
   }
 
-  /** The library has finished the response. */
+  /** Called when the library has finished the response. */
   closed(): void {
     const { http1, connection } = this;
     this.req?.over();

@@ -220,7 +220,8 @@ it('gives every request its own response, once and in order, with any framing an
         }
         await client.until(() => client.heard.length === all.length);
         expect(failures.splice(0).filter((error) => !client.closed || !/ended early/.test(String(error)))).toEqual([]);
-        // A response before the body was read may end the connection, and then says so in a header.
+        // A response that is sent before the body was read may end the connection. Such a response has the header
+        // `Connection: close`.
         if (client.heard.length < all.length || client.closed) {
           expect(client.said).toBe('close');
           expect(all[client.heard.length - 1]!.reads).toBe('never');

@@ -4,8 +4,9 @@ import { readdirSync, readFileSync } from 'node:fs';
 const FOR_UPSTREAMS = 0.2;
 
 /**
- * The number of client connections that fit beside the open descriptors and those reserved for servers. A listener at
- * its limit closes further connections; without this limit the gateway could not open connections to servers.
+ * The number of client connections that are possible beside the open descriptors and the descriptors that are reserved
+ * for servers. A listener at its limit closes further connections; without this limit the gateway could not open
+ * connections to servers.
  */
 export function connectionsWithin(wanted: number, limit = descriptorLimit(), open = openDescriptors()): number {
   if (limit === undefined) return wanted;

@@ -19,7 +19,7 @@ describe('trusted proxies', () => {
     expect(proxies.includes(address)).toBe(trusted);
   });
 
-  it('are none by default', () => {
+  it('no proxy is trusted by default', () => {
     expect(new TrustedProxies([]).includes('127.0.0.1')).toBe(false);
   });
 });

@@ -91,7 +91,7 @@ function standardHeader(value: string, proxies: TrustedProxies): Forwarded {
   };
 }
 
-/** Splits outside of quoted strings. */
+/** Splits a text at a separator, but not within quoted strings. */
 function split(text: string, separator: ',' | ';'): string[] {
   const parts: string[] = [];
   let from = 0;

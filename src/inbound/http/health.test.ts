@@ -39,7 +39,7 @@ test('liveness and readiness do not wait for an authenticator that never answers
     expect((await fetch(`http://127.0.0.1:${port}${path}`)).status).toBe(200);
 });
 
-test('S24: administrators see lost audit records, and nobody else does', async () => {
+test('S24: administrators see lost audit records, and other callers do not', async () => {
   const health = new Health({
     catalog: { servers: [], upstream: () => undefined },
     version: '0',

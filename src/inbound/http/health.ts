@@ -39,11 +39,11 @@ const SILENT: StorageHealth = { ok: false, db: { ok: false }, bus: { ok: false }
 
 /**
  * Serves the health checks of orchestrators and operators. Live: the process responds. Ready: the gateway accepts
- * calls. Degraded: the gateway accepts calls, but some of its servers are unavailable. Only identified callers see the
- * numbers and names of servers, of those that they may see.
+ * calls. Degraded: the gateway accepts calls, but some of its servers are unavailable. Only identified callers see
+ * numbers and names of servers, and only of servers that they may see.
  */
 export class Health {
-  /** Loaded and listening; false again as soon as the gateway is asked to stop. */
+  /** Whether the gateway is loaded and listens; false again as soon as the gateway is asked to stop. */
   accepting = false;
   private probed: { readonly at: number; readonly storage: Promise<StorageHealth> } | undefined;
   /** The pending check of the storage. */
@@ -103,7 +103,7 @@ export class Health {
     const servers = this.servers();
     const stranger = context.principal === ANONYMOUS;
     const shown = stranger ? servers : await this.known(context.principal, servers);
-    // The numbers of an identified caller do not tell of servers that are hidden from it.
+    // The numbers that an identified caller gets do not count servers that are hidden from this caller.
     const count = (wanted: string): number => shown.filter(({ status }) => status === wanted).length;
     const down = count('down');
     const status = !this.accepting ? 'stopping' : !ok ? 'unavailable' : down > 0 ? 'degraded' : 'ok';
@@ -123,7 +123,7 @@ export class Health {
       ...(isAdmin(context.principal) && this.pluginStates()),
       ...(this.options.pins && isAdmin(context.principal) && { pins: await this.options.pins(context.principal) }),
       servers: Object.fromEntries(shown.map((server) => [server.name, server.status])),
-      // Servers to which calls are refused at once, with the time until the next trial.
+      // The servers to which calls are refused at once, each with the time until the next trial.
       ...(shown.some(({ breaker }) => breaker) && {
         breakers: Object.fromEntries(shown.flatMap(({ name, breaker }) => (breaker ? [[name, breaker]] : []))),
       }),

@@ -1,6 +1,6 @@
 /** Checks the Host and Origin of a request, and builds the CORS headers (HM-02, HM-03, S8). */
 export interface OriginPolicy {
-  /** The gateway listens on the loopback address only, so it accepts only local names and pages. */
+  /** Whether the gateway listens on the loopback address only, so that it accepts only local names and pages. */
   readonly loopback: boolean;
   /** Host names accepted besides those of the loopback address. */
   readonly hosts: readonly string[];
@@ -21,7 +21,7 @@ export class Origins {
   private readonly hosts: ReadonlySet<string>;
   private readonly origins: ReadonlySet<string>;
   private readonly anyCors: boolean;
-  /** The last accepted Host, because clients mostly use one name. */
+  /** The last accepted Host. It is cached, because most clients use one name. */
   private lastAllowed: string | undefined;
   /** The headers for callers other than web pages, which are nearly all callers. */
   private readonly plain: readonly string[];
@@ -42,7 +42,8 @@ export class Origins {
     if (host === this.lastAllowed) return true;
     const name = hostName(host);
     const known = LOOPBACK.has(name) || this.hosts.has(name);
-    // On other addresses the Host can only be compared with configured names; callers authenticate there.
+    // If the gateway listens on another address than loopback, the Host can only be compared with configured names.
+    // Callers must authenticate there.
     if (!known && (this.policy.loopback || this.hosts.size > 0)) return false;
     this.lastAllowed = host;
     return true;

@@ -19,11 +19,11 @@ import { UnreadBytes } from './unread-bytes.js';
 
 /** Time limits for clients, in milliseconds. */
 export interface Times {
-  /** For the head of a request. */
+  /** Time limit for the head of a request. */
   readonly head: number;
-  /** For a whole request. */
+  /** Time limit for a whole request. */
   readonly request: number;
-  /** Between a response and the next request on the connection. */
+  /** Time limit between a response and the next request on the connection. */
   readonly idle: number;
 }
 
@@ -38,7 +38,7 @@ export interface ListenerSettings {
   readonly trustedProxies: readonly string[];
   readonly tls?: { readonly files: TlsFiles; readonly certificates: Certificates } | undefined;
   readonly log: Log;
-  /** Counts the connections that a limit refused or closed. */
+  /** Called for each connection that a limit refused or closed. */
   readonly limited?: (limit: ExceededLimit | 'limits.unread', count: number) => void;
 }
 
@@ -56,7 +56,7 @@ export interface ListenerOptions {
   upgrades?(target: string): boolean;
   /** Responds to a request that cannot be served, or to invalid bytes. */
   refuse(req: InboundRequest, res: InboundResponse, error: unknown): void;
-  /** The system failed to provide a connection. The listener continues. */
+  /** Called if the operating system failed to provide a connection. The listener continues. */
   failed(error: unknown): void;
 }
 
@@ -140,7 +140,7 @@ export class Listener implements ConnectionOwner {
     const { limits, times } = this.settings;
     const head = Math.min(times.head, times.request);
     return {
-      // Always the strict parser, independent of the command line of the process.
+      // Always uses the strict parser, independent of the command line of the process.
       insecureHTTPParser: false,
       joinDuplicateHeaders: false,
       // `checkHead` refuses a request without Host and names the reason.
@@ -163,7 +163,7 @@ export class Listener implements ConnectionOwner {
       ...this.httpOptions(),
       ...secureOptions(certificates.context),
       ALPNProtocols: ['h2', 'http/1.1'],
-      // Counted from the start of the connection, even if the process is blocked meanwhile.
+      // The time counts from the start of the connection, even if the process is blocked in the meantime.
       handshakeTimeout: 2 * this.settings.times.head,
       requestCert: files.clientCa !== undefined,
       rejectUnauthorized: files.clientCa !== undefined && files.clientCertificate === 'required',
@@ -198,7 +198,7 @@ export class Listener implements ConnectionOwner {
     if (!connection) return undefined;
     this.handshakes.delete(numbersOf(socket));
     const certificate = socket.getPeerX509Certificate?.();
-    // Even if certificates are optional, an invalid one is refused.
+    // Even if certificates are optional, an invalid certificate is refused.
     if (certificate && !socket.authorized) {
       const reason = socket.authorizationError?.toString();
       this.throttledLog.warn('certificate', { reason, peer: connection.peer }, CERTIFICATE);
@@ -231,7 +231,7 @@ export class Listener implements ConnectionOwner {
     return server;
   }
 
-  /** The parser failed, or the connection broke. */
+  /** Called when the parser failed, or when the connection broke. */
   private unreadable(error: NodeJS.ErrnoException, socket: Socket): void {
     const connection = connectionOf(socket);
     const { limits, times } = this.settings;
@@ -305,7 +305,7 @@ export class Listener implements ConnectionOwner {
   async close(): Promise<void> {
     this.settings.tls?.certificates.stop();
     await new Promise<void>((resolve) => this.server.close(() => resolve()));
-    // The system reports the close slightly before all connections have processed it.
+    // The system reports that the listener is closed slightly before all connections have processed their own close.
     await this.connections.none();
     clearInterval(this.clock);
   }
@@ -345,7 +345,8 @@ const UNREAD = {
   stall: 'disconnected clients that stopped reading',
 };
 const LIMIT_MESSAGES: Readonly<Record<ExceededLimit, string>> = {
-  'limits.connections': 'too many connections: closed the longest idle one, or the new one if none is idle',
+  'limits.connections':
+    'too many connections: closed the connection that was idle for longest, or the new connection if none is idle',
   'limits.connectionsPerAddress':
     'refused a connection: too many connections from its address; if it is the address of a proxy, add it to trustedProxies',
 };

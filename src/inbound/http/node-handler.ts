@@ -14,10 +14,10 @@ export interface NodeRequest {
   readonly method: string;
   /** Path and query. */
   readonly url: string;
-  /** By their names in lower case. */
+  /** The headers by their names in lower case. */
   readonly headers: Readonly<Record<string, string>>;
   readonly body: Buffer;
-  /** Whether the client uses https, as far as the handler should know. */
+  /** Whether the handler sees a request over https. */
   readonly encrypted: boolean;
   readonly address: string;
 }
@@ -29,7 +29,7 @@ export interface NodeReply {
   readonly body: readonly Buffer[];
 }
 
-/** Takes the place of the connection. Nothing is read from it or written to it. */
+/** Takes the place of the connection. Nothing is read from this socket or written to it. */
 class NoSocket extends Duplex {
   constructor(
     readonly encrypted: boolean,

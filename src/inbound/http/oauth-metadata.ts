@@ -26,7 +26,7 @@ const ENDPOINTS: readonly string[] = [
 
 export interface OAuthMetadataOptions {
   readonly resources: ProtectedResources;
-  /** The RFC 8414 document of the authorization server; undefined if this gateway does not publish one. */
+  /** The RFC 8414 document of the authorization server; undefined if this gateway publishes no such document. */
   readonly authorizationServer?: (() => Promise<object>) | undefined;
 }
 
@@ -60,7 +60,7 @@ export class OAuthMetadata {
     ];
   }
 
-  /** Clients look for these documents at every gateway; the answer to "there is none" needs no token. */
+  /** Clients look for these documents at every gateway. The answer that there is no document needs no token. */
   fallbacks(errors: ErrorFormat): Fallback[] {
     const missing = (path: string): ProtocolError => new ProtocolError('not_found', `Nothing is served at ${path}`);
     return [RESOURCE_METADATA, AUTHORIZATION_SERVER, '/.well-known/openid-configuration'].map((below) => ({

@@ -20,8 +20,8 @@ export interface WatchedExchange {
 }
 
 /**
- * The place of an exchange in the list of open ones. The list is linked through its members: a `Map` with a new object
- * for each request, removed a millisecond later, cost a tenth of the CPU of a small call.
+ * The place of an exchange in the list of open exchanges. The list is linked through its members: a `Map` with a new
+ * object for each request, removed a millisecond later, cost a tenth of the CPU of a small call.
  */
 export class OpenExchange {
   previous: OpenExchange | undefined;
@@ -35,7 +35,7 @@ export class OpenExchange {
 
 /**
  * Ends exchanges whose credential is no longer valid. A stream can stay open for hours after its request was
- * authenticated: without this, a revoked key would still receive messages (S17).
+ * authenticated: without these examinations, a revoked key would still receive messages (S17).
  */
 export class OpenExchanges {
   private oldest: OpenExchange | undefined;
@@ -68,7 +68,7 @@ export class OpenExchanges {
     else this.oldest = next;
     if (next) next.previous = previous;
     else this.newest = previous;
-    // A member that left must not keep its neighbours in memory.
+    // A removed exchange must not keep its neighbours in memory.
     exchange.previous = undefined;
     exchange.next = undefined;
     exchange.open = false;
@@ -81,10 +81,11 @@ export class OpenExchanges {
 
   private examine(): void {
     const round = this.rounds++;
-    // The oldest exchanges come first. Those of the last round are younger than the interval.
+    // The oldest exchanges come first. Exchanges that began since the last round are younger than the interval, and are
+    // not examined yet.
     for (let next = this.oldest; next !== undefined && next.round < round; ) {
       const exchange = next;
-      // Before the decision, which may remove the exchange.
+      // Read the next exchange before the decision, because the decision may remove this exchange from the list.
       next = exchange.next;
       let given: Authenticated | Promise<Authenticated>;
       try {
@@ -93,7 +94,8 @@ export class OpenExchanges {
         continue;
       }
       if (given instanceof Promise)
-        given.then((known) => this.decide(exchange, known)).catch(() => {}); // Not known now: asked again.
+        // If the credential cannot be examined now, the next round examines it again.
+        given.then((known) => this.decide(exchange, known)).catch(() => {});
       else this.decide(exchange, given);
     }
   }

@@ -15,13 +15,13 @@ import { sendEmpty } from './send-body.js';
 export interface RequestChecksOptions {
   /** Authenticates the caller of every request. */
   readonly authenticator: Authenticator;
-  /** Takes requests whose caller is unknown, or may not use the route. */
+  /** Receives requests whose caller is unknown, or whose caller may not use the route. */
   readonly refusals?: Refusals;
   /** Examines the credentials of open exchanges again; absent if credentials never become invalid. */
   readonly recheck?: Authenticator | undefined;
   readonly origins: Origins;
   readonly routes: RouteTable;
-  /** The refusal of calls while the gateway is overloaded. Public and administrative routes are served. */
+  /** The refusal of calls while the gateway is overloaded. Public and administrative routes are served in any case. */
   readonly overloaded?: () => ProtocolError | undefined;
   /** Receives every error with which the gateway answers a request without making a call, for the metrics. */
   readonly refused?: (error: ProtocolError) => void;
@@ -58,7 +58,7 @@ export class RequestChecks {
       if (!origins.allowsHost(req.header('host')))
         throw new ProtocolError('forbidden', 'The gateway does not serve this Host; add it to "hosts" to allow it');
       if (!origins.allowsOrigin(origin))
-        throw new ProtocolError('forbidden', 'This Origin is not allowed; add it to "origins" if it should be');
+        throw new ProtocolError('forbidden', 'This Origin is not allowed; add it to "origins" to allow it');
       context.headers = [...origins.headersFor(origin), ...context.headers];
       if (req.method === 'OPTIONS') allow(context, match);
       else this.authenticate(context, match);
@@ -100,7 +100,7 @@ export class RequestChecks {
     }
   }
 
-  /** Authentication itself failed: a public route is served anyway. */
+  /** The authenticator itself failed. A public route is served all the same. */
   private unauthenticated({ path, req }: RequestContext, access: Access, error: unknown): Principal {
     if (access !== 'public') {
       this.options.refusals?.refused(req, error);
@@ -110,7 +110,7 @@ export class RequestChecks {
     return ANONYMOUS;
   }
 
-  /** The caller may use the route: the table decides the rest. */
+  /** The caller may use the route. Checks the rest of the route table, and calls the route. */
   private serve(context: MutableRequestContext, match: Match, route: Route | undefined, principal: Principal): void {
     const { path } = context;
     const { missing } = match.resource;
@@ -189,7 +189,10 @@ export class RequestChecks {
   }
 }
 
-/** A class, because every object literal with a getter gets a hidden class of its own, which costs much per request. */
+/**
+ * A class, because V8 makes a new hidden class for each object literal with a getter, which costs much time per
+ * request.
+ */
 class HttpExchange implements WatchedExchange {
   constructor(
     readonly request: InboundRequest,
@@ -206,7 +209,7 @@ class HttpExchange implements WatchedExchange {
   }
 }
 
-/** RFC 7694: names the accepted codings. */
+/** RFC 7694: the refusal names the accepted codings. */
 const compressed = (coding: string): ProtocolError =>
   new ProtocolError(
     'unsupported_media_type',
@@ -216,7 +219,7 @@ const compressed = (coding: string): ProtocolError =>
     },
   );
 
-/** Responds to OPTIONS without authentication, because a browser sends the preflight before it knows its user. */
+/** Responds to OPTIONS without authentication, because a browser sends a preflight without credentials. */
 function allow({ res, headers, path }: RequestContext, { resource }: Match): void {
   if (resource.missing) throw resource.missing(path);
   sendEmpty(res, 200, [...headers, 'Allow', resource.allow, ...preflight(resource.corsMethods)]);
@@ -233,7 +236,7 @@ function principalFor(access: Access, given: Authenticated): Principal {
 
 type MutableRequestContext = { -readonly [key in keyof RequestContext]: RequestContext[key] };
 
-/** A context whose headers, parameters and caller are filled in once they are known. */
+/** A context whose headers, parameters and caller are set as soon as they are known. */
 function contextOf(req: InboundRequest, res: InboundResponse): MutableRequestContext {
   const { target } = req;
   const path = pathOf(target);
@@ -242,7 +245,7 @@ function contextOf(req: InboundRequest, res: InboundResponse): MutableRequestCon
     res,
     path,
     query: path === target ? NO_QUERY : new URLSearchParams(target.slice(path.length + 1)),
-    // The id leads an operator from the client's report to the line in the log.
+    // With this id an operator finds the line of the log for the error that a client reports.
     headers: ['X-Request-Id', req.id],
     params: NO_PARAMS,
     principal: ANONYMOUS,

@@ -103,7 +103,7 @@ describe('headers', () => {
     [[GET, HOST, 'Mcp-Session-Id: a', 'mcp-session-id: b'], 400],
     [[GET, HOST, 'a: b', 'a: c', HOST], 400],
     [[GET, HOST, 'a: b', 'a: c', 'content-type: d', 'content-type: e'], 400],
-    // Other names with the same lengths.
+    // These names have the same lengths as the checked names.
     [[GET, HOST, 'Xost: a', 'Xost: b', 'Content-Size: 1', 'Content-Size: 2'], 200],
   ])('%j: %i', async (head, status) => {
     expect((await outcome(lines(...head))).status).toBe(status);
@@ -128,12 +128,12 @@ describe('headers', () => {
     ['content length: 5'],
     ['content-l\u00e9ngth: 5'],
     ['(a): b'],
-    // Folded lines.
+    // Folded headers, which continue on a second line.
     [' a: b'],
     ['\ta: b'],
     ['a: b\r\n c'],
     ['a: b\r\n\tc: d'],
-    // Line ends of one character.
+    // These lines end with one character.
     ['a: b\nc: d'],
     ['a: b\rc: d'],
     ['a: b\r'],
@@ -167,7 +167,7 @@ describe('framing', () => {
     [['Content-Length:\t005 '], 'hello'],
     [['transfer-encoding: chunked'], '5\r\nhello\r\n0\r\n\r\n'],
     [['Transfer-Encoding:\tChunKed '], '5\r\nhello\r\n0\r\n\r\n'],
-    // Names that only look similar.
+    // These names only look similar to the checked names.
     [['content_length: 5', 'transfer_encoding: chunked', 'x-content-length: 6'], ''],
     [[], ''],
   ])('%j is read', async (headers, body) => {

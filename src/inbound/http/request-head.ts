@@ -70,8 +70,8 @@ function checkRepeats(rawHeaders: readonly string[]): void {
 }
 
 /**
- * A client that requests another protocol gets a response in HTTP, which it must be able to handle, or a refusal.
- * Clients that offer HTTP/2 without TLS (`h2c`) on every request expect the response; other clients cannot use one.
+ * A client that requests another protocol gets a response in HTTP or a refusal. Clients that offer HTTP/2 without TLS
+ * (`h2c`) on every request expect a response in HTTP. Other clients cannot use such a response, so they get a refusal.
  * `UpgradeExchange` decides about WebSocket, which few paths serve.
  */
 function checkUpgrade(upgrade: string, connection = ''): void {
@@ -91,7 +91,7 @@ function pathOf(method: string, target: string, host: string | undefined): strin
   return path.startsWith('/') ? path : `/${path}`;
 }
 
-/** The default port of the scheme makes no difference. */
+/** Host names with and without the default port of the scheme count as equal. */
 const withoutPort = (authority: string, scheme: string): string =>
   authority.toLowerCase().replace(scheme.toLowerCase() === 'https' ? /:443$/ : /:80$/, '');
 
@@ -123,7 +123,7 @@ export function refusalOf(
       const message = `The head of a request must arrive within ${head / 1_000} seconds, the whole request within ${request / 1_000} seconds`;
       return new ProtocolError('request_timeout', message, CLOSE);
     }
-    // The client closed its side in the middle of a request.
+    // The client closed its side of the connection in the middle of a request.
     case 'HPE_INVALID_EOF_STATE':
       return undefined;
   }

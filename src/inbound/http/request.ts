@@ -33,7 +33,7 @@ export class InboundRequest implements AuthenticationRequest {
   readonly method: string;
   /** The client's data from the headers of a trusted proxy. */
   forwarded: Forwarded | undefined;
-  /** Whether the request only waits for messages: it ends with the credential of its caller. */
+  /** Whether the request only waits for messages, so that it ends when the credential of its caller ends. */
   listens: boolean;
   /** Set if the client requests another protocol on its connection. */
   upgrade: Upgrade | undefined;
@@ -61,13 +61,13 @@ export class InboundRequest implements AuthenticationRequest {
     return typeof value === 'string' ? value : undefined;
   }
 
-  /** The id of this request in logs and errors: from the client or a proxy, or a new one. */
+  /** The id of this request in logs and errors: the id that the client or a proxy sent, or a new id. */
   get id(): string {
     this.ownId ??= requestIdFrom(this.header('x-request-id'));
     return this.ownId;
   }
 
-  /** The whole request has arrived. */
+  /** Whether the whole request has arrived. */
   get complete(): boolean {
     return this.message?.complete ?? true;
   }
@@ -97,12 +97,14 @@ export class InboundRequest implements AuthenticationRequest {
     return host === undefined ? undefined : `${scheme}://${host}`;
   }
 
-  /** The same URL, but only if a trusted proxy reports it. */
+  /** The URL by which the client reached the gateway, but only if a trusted proxy reports this URL. */
   get forwardedUrl(): string | undefined {
     return this.forwarded && this.reachedUrl;
   }
 
-  /** Reads the body, once. A body beyond the limit is not kept; the error names the setting unless the limit is fixed. */
+  /**
+   * Reads the body, once. A body beyond the limit is not kept; the error names the setting unless the limit is fixed.
+   */
   read(limit: number, source: LimitSource = 'limits.body'): Promise<Buffer> {
     const { message } = this;
     if (this.failure) throw this.failure;
@@ -114,7 +116,7 @@ export class InboundRequest implements AuthenticationRequest {
     });
   }
 
-  /** The bytes of the body that were read. */
+  /** The number of bytes of the body that were read. */
   get bodySize(): number {
     return this.body?.size ?? 0;
   }

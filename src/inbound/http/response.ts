@@ -22,7 +22,7 @@ export interface Outgoing {
 /** The exchange as its response sees it. */
 export interface ResponseChannel {
   readonly http2: boolean;
-  /** The client requests only the head. */
+  /** Whether the client requests only the head. */
   readonly headOnly: boolean;
   readonly unread: UnreadBytes;
   /** Whether the connection ends with this response. */
@@ -33,31 +33,34 @@ export interface ResponseChannel {
 
 /** Sends a whole response while the client may still be sending. */
 export interface EarlyResponse {
-  /** Calls `send` once it is known whether the connection can be kept; if not, with another output. */
+  /**
+   * Calls `send` once it is known whether the connection can be kept. If the connection cannot be kept, `send` gets
+   * another output.
+   */
   send(send: (out: Outgoing | undefined) => void): void;
 }
 
 /** Bodies up to this size are written together with the head. */
 const ONE_PIECE = 16 * 1024;
-/** The parts of an event up to this size are joined instead of being written one by one. */
+/** The parts of an event up to this size are joined, and not written one by one. */
 const JOIN = 64 * 1024;
 /** Statuses whose responses have no body. */
 const NO_BODY: ReadonlySet<number> = new Set([204, 304]);
 
 /** One response: sent whole, or begun and then extended. */
 export class InboundResponse implements Pending {
-  /** The head is decided: no other response can be sent. */
+  /** Whether the head is decided, so that no other response can be sent. */
   begun = false;
-  /** No more parts will be added. */
+  /** Whether no more parts will be added. */
   ended = false;
-  /** The response has ended: all of it was handed to the system, or the client is gone. */
+  /** Whether the response has ended: all of it was given to the operating system, or the client is gone. */
   closed = false;
-  /** All of it was handed to the system. */
+  /** Whether all of the response was given to the operating system. */
   finished = false;
   /** A body that waits for the end of the turn, and its encoding. */
   private text = '';
   private encoding: BufferEncoding | undefined;
-  /** The last write found the buffers full. */
+  /** Whether the last write found the buffers full. */
   private blocked = false;
   private listeners: (() => void)[] | undefined;
   /** Ends the connection that another protocol has taken over. */
@@ -80,7 +83,7 @@ export class InboundResponse implements Pending {
     } else this.whole(status, headers, length, body, undefined);
   }
 
-  /** The same for a body that is a string. */
+  /** Sends a complete body that is a string. */
   sendText(status: number, headers: readonly string[], text: string): void {
     if (this.begun || this.closed) return;
     this.whole(status, headers, Buffer.byteLength(text), text, 'utf8');
@@ -107,7 +110,7 @@ export class InboundResponse implements Pending {
       } else this.put(written, encoding);
       return;
     }
-    // The headers are checked now, while the caller can still send another response.
+    // Check the headers now, while the caller can still send another response.
     checkHeaders(all);
     this.begun = true;
     this.ended = true;
@@ -126,7 +129,7 @@ export class InboundResponse implements Pending {
 
   private put(body: string | readonly Buffer[], encoding: BufferEncoding | undefined): void {
     const { out } = this;
-    // One write for the head and the body.
+    // Send the head and the body with one write.
     if (typeof body === 'string') out.end(body, encoding);
     else {
       out.cork();
@@ -171,7 +174,7 @@ export class InboundResponse implements Pending {
     this.watch();
   }
 
-  /** Another protocol takes the connection over: no response is sent, and `end` ends the connection. */
+  /** Called when another protocol takes the connection over. No response is sent, and `end` ends the connection. */
   taken(end: () => void): void {
     this.begun = true;
     this.ended = true;

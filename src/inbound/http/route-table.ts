@@ -24,7 +24,7 @@ export interface Resource {
   /** The access required for a method that the resource does not have. */
   readonly access: Access;
   readonly errors: ErrorFormat;
-  /** Undefined for the gateway's own authenticator. */
+  /** The authenticator of this path; undefined for the gateway's own authenticator. */
   readonly authenticator: Authenticator | undefined;
   /** The error for a path without a route; undefined if there is a route. */
   readonly missing: ((path: string) => ProtocolError) | undefined;
@@ -89,7 +89,7 @@ export class RouteTable {
     return this.nothing;
   }
 
-  /** The resolved parameters of a match. Throws or rejects if one of them is unknown. */
+  /** The resolved parameters of a match. Throws or rejects if a parameter is unknown. */
   resolve({ params }: Match, path: string, principal: Principal): Params | Promise<Params> {
     const { parameters } = this.options;
     if (params === NO_PARAMS || !parameters) return params;
@@ -135,8 +135,8 @@ interface Edge {
 }
 
 /**
- * A tree of path segments. A literal has priority over a parameter, a parameter with an ending over one without, and
- * both over a parameter for all remaining segments.
+ * A tree of path segments. A literal has priority over a parameter, a parameter with an ending over a parameter without
+ * an ending, and both over a parameter for all remaining segments.
  */
 class Node {
   resource: Resource | undefined;
@@ -199,7 +199,7 @@ function paramsOf(names: readonly string[], values: readonly string[]): Params {
   return params;
 }
 
-/** Undefined if the segment is not validly encoded. */
+/** The decoded segment; undefined if the segment is not validly encoded. */
 function decoded(segment: string): string | undefined {
   if (!segment.includes('%')) return segment;
   try {

@@ -49,18 +49,22 @@ export interface RouteApi {
 
 /**
  * One method at one path. `path` has literal segments and parameters: `{name}` is one non-empty segment,
- * `{name}:cancel` such a segment with an ending, `{name*}` at the end all remaining segments, not decoded. HEAD uses the route of GET; the table itself serves OPTIONS.
+ * `{name}:cancel` such a segment with an ending, `{name*}` at the end all remaining segments, not decoded. HEAD uses
+ * the route of GET; the table itself serves OPTIONS.
  */
 export interface Route {
   readonly method: Method;
   readonly path: string;
   readonly access: Access;
   readonly errors: ErrorFormat;
-  /** One line for readers of the table. */
+  /** One line that describes the route. */
   readonly description: string;
-  /** Authenticates the callers of this path, if the gateway's authenticator does not; the same for all its methods. */
+  /**
+   * Authenticates the callers of this path in place of the gateway's authenticator. All methods of the path have the
+   * same authenticator.
+   */
   readonly authenticator?: Authenticator;
-  /** For the description of the API; routes of the protocols have none. */
+  /** The part of the API's description about this route; undefined for routes of the protocols. */
   readonly api?: RouteApi;
   /** Whether a client may open a WebSocket at this path. The context then has `req.upgrade`. */
   readonly webSocket?: true;

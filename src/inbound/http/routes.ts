@@ -90,7 +90,7 @@ const viewOrServer =
     return seen instanceof Promise ? seen.then(answer) : answer(seen);
   };
 
-/** S1-58: a disabled protocol reports so to every caller. */
+/** S1-58: every caller is told that a protocol is disabled. */
 const off = (reason: Reason, message: string) => (): never => {
   throw new ProtocolError(reason, message);
 };
@@ -127,7 +127,7 @@ const MCP_OFF: readonly Route[] = MCP_PATHS.flatMap((path) =>
   })),
 );
 
-/** S1-31: clients of a switched-off HTTP+SSE learn the reason, and fall back to Streamable HTTP. */
+/** S1-31: if HTTP+SSE is switched off, its clients learn the reason, and fall back to Streamable HTTP. */
 const sseOff = (reason: SseOff): Route[] =>
   SSE_PATHS.flatMap(([stream, messages]) =>
     (

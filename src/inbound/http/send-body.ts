@@ -19,7 +19,7 @@ export function sendBody(
     });
 }
 
-/** The same for a body that is a string. */
+/** Sends a response with a whole body that is a string. */
 export function sendText(
   res: InboundResponse,
   status: number,

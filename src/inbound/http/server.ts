@@ -41,7 +41,7 @@ export class HttpServer {
 
   /**
    * Load balancers need time to learn that this gateway stops. During this time requests are served, each as the last
-   * one on its connection, and no connection is closed while a request may be on its way (fault 26).
+   * request on its connection, and no connection is closed while a request may be on its way (fault 26).
    */
   async leave(milliseconds: number): Promise<void> {
     this.listener.leaving = true;
@@ -49,13 +49,13 @@ export class HttpServer {
   }
 
   /**
-   * Accepts no new connections. Closes idle connections at once, the others after their request or when `force`
-   * resolves.
+   * Accepts no new connections. Closes idle connections at once, and other connections after their request or when
+   * `force` resolves.
    */
   async close(force: Promise<unknown>): Promise<void> {
     const closed = this.listener.close();
     this.listener.closeIdle();
-    // Closes connections that became idle meanwhile.
+    // Closes connections that became idle in the meantime.
     const idle = setInterval(() => this.listener.closeIdle(), 50);
     void force.then(() => this.listener.closeAll());
     await closed;

@@ -6,7 +6,8 @@ import type { InboundResponse } from './response.js';
 const MOST_UNREAD = 1024 * 1024;
 const PING = 15_000;
 /**
- * The maximum age of a stream that the client can open again. A client that vanished looks like a quiet one (fault 15).
+ * The maximum age of a stream that the client can open again. A client that vanished without closing the connection
+ * looks like a quiet client (fault 15).
  */
 export const STREAM_AGE = 10 * 60 * 1000;
 
@@ -24,7 +25,7 @@ const HEADERS: readonly string[] = Object.entries(STREAM_HEADERS).flat();
 export class EventResponse {
   private readonly ping: NodeJS.Timeout;
   private readonly age: NodeJS.Timeout | undefined;
-  /** The stream has ended. */
+  /** Whether the stream has ended. */
   over = false;
 
   constructor(

@@ -311,7 +311,7 @@ describe('HTTP/2', () => {
     const { port, listener } = await secure(
       (req, res) => {
         void (async () => req.read(20))().catch((error: { row: { http: number } }) => {
-          // Longer than the windows of HTTP/2.
+          // A body that is longer than the windows of HTTP/2.
           res.send(error.row.http, [], [Buffer.alloc(500_000, 'y')]);
         });
       },

@@ -52,7 +52,7 @@ export class Certificates {
     return new Certificates(files, context, log);
   }
 
-  /** Calls `apply` with each new content of the files. If the new content is invalid, the old one stays in use. */
+  /** Calls `apply` with each new content of the files. If the new content is invalid, the old content stays in use. */
   watch(apply: (context: TlsContext) => void, interval = INTERVAL): void {
     this.stopped = false;
     const look = (): void => {

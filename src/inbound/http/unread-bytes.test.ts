@@ -45,7 +45,7 @@ describe('bytes that wait for slow readers', () => {
     expect([all.bytes, told]).toEqual([800, ['1 limit']]);
   });
 
-  it('do not include bytes read meanwhile', () => {
+  it('do not include bytes that were read in the meantime', () => {
     const { all, add } = stand(1_000);
     const [first, second] = [add(400), add(400)];
     second.unread = 0;

@@ -19,7 +19,10 @@ interface Waiting {
   moved: number;
 }
 
-/** After an excess the sum is reduced to this share of the limit, so that not every write triggers a new count. */
+/**
+ * If the sum exceeds the limit, it is reduced to this share of the limit, so that not every further write triggers a
+ * new count.
+ */
 const RELIEF = 0.9;
 
 /**
@@ -28,7 +31,7 @@ const RELIEF = 0.9;
  */
 export class UnreadBytes {
   private readonly readers = new Map<ResponseReader, Waiting>();
-  /** Never less than the true sum: bytes read since the last count are still included. */
+  /** An upper bound of the waiting bytes: bytes that clients read since the last count are still included. */
   private sum = 0;
 
   constructor(
@@ -43,7 +46,7 @@ export class UnreadBytes {
     return this.sum;
   }
 
-  /** Bytes were written that the system did not accept at once. */
+  /** Called when bytes were written that the operating system did not accept at once. */
   waits(reader: ResponseReader): void {
     const { unread } = reader;
     const known = this.readers.get(reader);
@@ -58,7 +61,7 @@ export class UnreadBytes {
     if (this.sum > this.limits.bytes) this.relieve(reader);
   }
 
-  /** The response has ended. */
+  /** Called when the response has ended. */
   gone(reader: ResponseReader): void {
     const known = this.readers.get(reader);
     if (!known) return;

@@ -19,13 +19,13 @@ export interface UpgradingConnection extends RequestSource {
   };
   /** Writes the last response on the connection. */
   lastReply(): Outgoing;
-  /** The exchange has ended. */
+  /** Called when the exchange has ended. */
   done(exchange: UpgradeExchange): void;
 }
 
 /**
- * A request for another protocol and its response. `node:http` has let go of the connection, so the response is the last
- * one on it; if the route takes the connection over, there is none.
+ * A request for another protocol and its response. `node:http` has detached its parser from the connection, so the
+ * response is the last on this connection. If the route takes the connection over, there is no response.
  */
 export class UpgradeExchange implements ResponseChannel, EarlyResponse, Upgrade {
   readonly http2 = false;
@@ -56,7 +56,7 @@ export class UpgradeExchange implements ResponseChannel, EarlyResponse, Upgrade 
   handle(): void {
     const { connection, message, res } = this;
     const { owner, socket } = connection;
-    // An earlier request may have left the time limit of an idle connection.
+    // Removes the time limit for idle connections, which an earlier request may have set.
     socket.setTimeout(0);
     socket.once('close', () => {
       res.over(false);
@@ -78,7 +78,7 @@ export class UpgradeExchange implements ResponseChannel, EarlyResponse, Upgrade 
     owner.handle(req, res);
   }
 
-  /** The parser failed on bytes of this connection: there is no parser any more. */
+  /** Nothing to do: the parser is detached from this connection, so a failure of the parser has no effect here. */
   broke(): void {}
 
   send(send: (out: Outgoing | undefined) => void): void {
@@ -97,7 +97,10 @@ export class UpgradeExchange implements ResponseChannel, EarlyResponse, Upgrade 
   }
 }
 
-/** A body would be read as frames here and as a body by a proxy in front (fault 11). */
+/**
+ * Refuse a body: the gateway would read it as frames, and a proxy in front of the gateway would read it as a body
+ * (fault 11).
+ */
 function checkedTarget(message: IncomingMessage): string {
   const { headers } = message;
   if (Number(headers['content-length'] ?? 0) !== 0 || headers['transfer-encoding'] !== undefined)

@@ -8,7 +8,7 @@ export interface TakenConnection {
   readonly socket: Socket;
   /** Bytes that arrived after the head of the request. */
   readonly head: Buffer;
-  /** Limits the bytes that wait for clients, together with those of responses. */
+  /** Limits the bytes that wait for clients, together with the waiting bytes of responses. */
   readonly unread: UnreadBytes;
 }
 
@@ -16,7 +16,7 @@ export interface TakenConnection {
 export interface ConnectionTaker {
   /** Whether the client only waits for messages, so that nothing is lost if it connects again. */
   readonly listens: boolean;
-  /** The credential of the caller is no longer valid. */
+  /** Called when the credential of the caller is no longer valid. */
   end(): void;
 }
 
@@ -24,6 +24,6 @@ export interface ConnectionTaker {
 export interface Upgrade {
   /** See `ConnectionTaker.listens`. */
   readonly listens: boolean;
-  /** Takes the connection over. No response can be sent after that. */
+  /** Takes the connection over. Afterwards no response can be sent. */
   take(taker: ConnectionTaker): TakenConnection;
 }

@@ -1,6 +1,7 @@
 /**
- * The texts that a user pastes into a client to reach the gateway. One table for the HTML page, the terminal and the
- * README; the tests run the clients with exactly these texts. A program prints the names of the tools it finds.
+ * The texts that a user pastes into a client to reach the gateway. The HTML page, the terminal and the README show the
+ * texts of this table, and the tests run the clients with exactly these texts. Each program prints the names of the
+ * tools that it finds.
  */
 export type SnippetId =
   | 'claude-code'
@@ -127,7 +128,10 @@ export function snippetsMarkdown(snippets: readonly ClientSnippet[]): string {
     .join('\n');
 }
 
-/** Claude Desktop starts only programs. The token is in a variable, because Windows splits arguments with spaces. */
+/**
+ * Claude Desktop starts only programs. The token is in an environment variable, because on Windows an argument with
+ * spaces would be split.
+ */
 function remoteCommand(url: string, bearer: string | undefined): object {
   const { protocol, hostname } = new URL(url);
   const plain = protocol === 'http:' && !['localhost', '127.0.0.1'].includes(hostname);

@@ -30,7 +30,7 @@ export interface DuplexClientOptions {
   readonly address?: string | undefined;
   /** Sends one message to the client. */
   write(message: readonly Buffer[]): void;
-  /** The client's session has ended, for example because a newer one replaced it. */
+  /** Called when the client's session has ended, for example because a newer session replaced it. */
   ended?(): void;
   readonly refused?: Refused | undefined;
   /** Called on failures inside the gateway. */
@@ -43,14 +43,14 @@ export interface DuplexClientOptions {
  */
 export class DuplexClient {
   private session: ClientSession | undefined;
-  /** The end of the handshake that runs; undefined if none does. */
+  /** Resolves at the end of the running handshake; undefined if no handshake runs. */
   private opening: Promise<void> | undefined;
-  /** The messages that wait for it. */
+  /** The messages that wait for the end of the handshake. */
   private readonly early = new Quota(MOST_EARLY);
   private readonly running = new Map<Id, Cancellation>();
-  /** The running requests that are subscriptions. */
+  /** The ids of the running requests that are subscriptions. */
   private readonly listening = new Set<Id>();
-  /** The connection is closed. */
+  /** Whether the connection is closed. */
   private gone = false;
 
   constructor(private readonly options: DuplexClientOptions) {}
@@ -64,7 +64,7 @@ export class DuplexClient {
     if (message.length > 0 && !this.gone) this.options.write(message);
   }
 
-  /** Refuses bytes that are not a message, or a message. */
+  /** Sends an error to the client: for bytes that are not a message, or for a message that is refused. */
   refuse(error: ProtocolError, id: Id | null = null): void {
     this.options.refused?.(error);
     this.write([notUnderstood(error.detail.id ?? id, error)]);
@@ -142,7 +142,8 @@ export class DuplexClient {
       if (message.kind === 'request') await this.modern(message, principal, classified.envelope);
       else this.cancelled(message.method, message.params.get('requestId'));
     } else if (classified.kind === 'initialize' && message.kind === 'request') {
-      // One handshake at a time: the next one finds an open session, or none if the handshake failed.
+      // Handshakes run one after the other. The next handshake finds the open session, or no session if the handshake
+      // before it failed.
       const release = this.opening && this.early.take(bytes);
       if (this.opening && !release) throw tooEarly(message.id);
       const before = this.opening ?? Promise.resolve();
@@ -167,7 +168,7 @@ export class DuplexClient {
   ): Promise<void> {
     const { id } = message;
     if (this.gone) return;
-    // Only the latest cancellation of an id is kept, so a second request with it could not be ended.
+    // Only one cancellation is kept for each id, so of two requests with the same id, one could not be cancelled.
     if (this.running.has(id)) throw new ProtocolError('invalid_request', 'A request with this id is running', { id });
     if (message.method === 'subscriptions/listen' && this.listening.size >= MOST_LISTENS)
       throw new ProtocolError('rate_limited', `A connection has at most ${MOST_LISTENS} subscriptions`, { id });
@@ -183,7 +184,7 @@ export class DuplexClient {
       view: this.options.view,
       message,
       envelope,
-      // A cancelled request sends nothing more (STD-06).
+      // A cancelled request sends no further messages (STD-06).
       channel: {
         requestId: channel.requestId!,
         address: channel.address,
@@ -257,14 +258,14 @@ export class DuplexClient {
     }
   }
 
-  /** The gateway stops: ends the subscriptions that are still open (mcp.md 5.5, 1). */
+  /** Called when the gateway stops. Ends the subscriptions that are still open (mcp.md 5.5, 1). */
   end(): void {
     for (const id of this.running.keys())
       this.write([writeNotification('notifications/cancelled', { requestId: id, reason: STOPPING })]);
     this.stop(STOPPING);
   }
 
-  /** The connection is closed: nobody waits for the running calls any more. */
+  /** Called when the connection is closed, so that nobody waits for the running calls. */
   close(): void {
     this.gone = true;
     this.stop('The connection was closed');
@@ -283,10 +284,13 @@ export class DuplexClient {
   }
 }
 
-/** The messages that wait for the end of the handshake, which may take as long as a server takes to answer. */
+/**
+ * Limit on the messages that wait for the end of the handshake. A handshake may take as long as a server takes to
+ * answer.
+ */
 const MOST_EARLY = { count: 1_000, bytes: 4 * 1024 * 1024 } as const;
 const STOPPING = 'The gateway is stopping';
-/** Open subscriptions of one connection. */
+/** Limit on the open subscriptions of one connection. */
 const MOST_LISTENS = 100;
 
 const tooEarly = (id: Id): ProtocolError =>

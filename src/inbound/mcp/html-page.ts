@@ -16,7 +16,7 @@ export interface Page {
   readonly server: string | undefined;
   /** Whether `server` is a configured view. */
   readonly isView?: boolean;
-  /** The path prefix of the gateway, if a proxy serves it below one. */
+  /** The path prefix of the gateway, if a proxy serves the gateway below a prefix. */
   readonly root: string;
   readonly endpoints: readonly { readonly label: string; readonly address: string }[];
   readonly upstreams: readonly UpstreamState[];
@@ -89,12 +89,12 @@ export const PAGE_HEADERS: readonly string[] = [
   'no-store',
 ];
 
-/** The same URL serves JSON to programs, so the response depends on Accept. */
+/** The same URL serves JSON to programs, so the response depends on the Accept header. */
 export async function sendPage(res: InboundResponse, headers: readonly string[], page: Promise<string>): Promise<void> {
   sendText(res, 200, [...headers, ...PAGE_HEADERS, 'Vary', 'Accept'], 'text/html; charset=utf-8', await page);
 }
 
-/** Limits for one page; the protocol's own lists have other limits. */
+/** Limits on the content of a page. The lists of the protocol have other limits. */
 const MOST_TOOLS = 1_000;
 const MOST_TEXT = 300;
 

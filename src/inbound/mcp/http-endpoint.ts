@@ -35,7 +35,7 @@ import { GetStreams, madeEverywhere } from './session/get-stream-forwarding.js';
 import type { Carrier, Sessions } from './session/sessions.js';
 import type { Resumable, SharedStreams } from './session/shared-streams.js';
 
-/** Milliseconds between two questions to the replicas for the GET stream of one session. */
+/** Minimum time between two messages that ask the replicas for the GET stream of a session, in milliseconds. */
 const WANTED_EVERY = 5_000;
 
 /** A session of Streamable HTTP. Its streams are logged so that they can be resumed. */
@@ -70,7 +70,7 @@ export class HttpCarrier implements Carrier {
     if (!general.connected) this.wantGet(message);
   }
 
-  /** Asks the other replicas for the GET stream, because they may not know of the messages here. */
+  /** Asks the other replicas for the GET stream of the session, because they may not know that messages wait here. */
   private wantGet(message: Buffer): void {
     const now = performance.now();
     if (!this.gets || now - this.wantedAt < WANTED_EVERY || madeEverywhere(message.toString('utf8', 0, 100))) return;
@@ -91,7 +91,7 @@ export class HttpCarrier implements Carrier {
     return this.events?.here(id);
   }
 
-  /** The session sent a message over this connection. */
+  /** The client of the session sent a message over this connection. */
   messageReceived(connection: object | undefined): void {
     if (connection) this.events?.read(connection);
   }
@@ -187,7 +187,7 @@ export class McpHttpEndpoint {
     const { limits } = this.options;
     const { anonymous } = this.options;
     const unknown = context.principal === ANONYMOUS && anonymous;
-    // A wrong credential is refused: its sender expects more than the lists.
+    // A request with a credential that is not valid is refused, because its sender expects more than the public lists.
     if (unknown && req.header('authorization') !== undefined) throw unknown(req);
     const incoming = readIncoming(await req.read(limits.body), limits);
     if (unknown && !isPublic(incoming)) throw unknown(req);
@@ -253,7 +253,7 @@ export class McpHttpEndpoint {
       header,
       maxAge,
     });
-    // By now the request has usually been sent to its server, so this work does not delay it.
+    // By now the request has usually been sent to its server, so this work does not delay the request.
     channel.awaited();
     // A client of this era cancels a request by closing the stream (HM-10).
     res.onClose(() => {
@@ -415,7 +415,7 @@ export class McpHttpEndpoint {
     this.openGet(res, headers, session, carrier);
   }
 
-  /** Opens the stream for messages without a request; `last` is the last event that another replica sent. */
+  /** Opens the stream for messages that belong to no request. `last` is the last event that another replica sent. */
   private openGet(
     res: InboundResponse,
     headers: readonly string[],
@@ -484,7 +484,8 @@ export class McpHttpEndpoint {
 const NOWHERE: ReplyChannel = { send: () => {}, finish: () => {} };
 
 /**
- * Headers of proxies. A proxy reads ahead of its clients, and sends requests of several clients over one connection.
+ * Headers that proxies add. A proxy reads responses before its clients read them, and sends requests of several clients
+ * over one connection.
  */
 const PROXIED = ['forwarded', 'via', 'x-forwarded-for', 'x-real-ip'];
 

@@ -34,7 +34,7 @@ export class ModernReplyChannel implements ReplyChannel {
     private readonly accepts: Accepted,
   ) {}
 
-  /** A response is now awaited: starts the timer. */
+  /** From now on the client waits for a response. Starts the timer. */
   awaited(): void {
     if (this.over || this.stream || !this.accepts.stream) return;
     this.timer = setTimeout(() => this.open(), QUIET_MODERN);
@@ -65,7 +65,7 @@ export class ModernReplyChannel implements ReplyChannel {
     this.stream.end();
   }
 
-  /** No response is awaited any more: it was sent, or the connection is gone. */
+  /** The response was sent, or the connection is gone. Stops the timer. */
   stop(): void {
     this.over = true;
     clearTimeout(this.timer);
@@ -92,7 +92,10 @@ export class SessionReplyChannel implements ReplyChannel {
     private readonly priming: boolean,
     /** The id of the answered request, if there is one. */
     private readonly request?: Id,
-    /** Identifies the connection: a reply sent on it was read once the session sends another message on it. */
+    /**
+     * Identifies the connection. Once the client of the session sends another message on this connection, it has read
+     * the replies that were sent on it before.
+     */
     private readonly connection?: object,
   ) {
     if (accepts.stream) {
@@ -156,7 +159,9 @@ export class SessionReplyChannel implements ReplyChannel {
 
 const NOT_STORED = ['Cache-Control', 'no-cache, no-transform', 'X-Accel-Buffering', 'no'];
 
-/** Answers a request whose reply cannot be resumed; otherwise its client would wait until its own timeout. */
+/**
+ * Answers a request whose reply cannot be resumed with an error. Otherwise the client would wait until its own timeout.
+ */
 export function answerLost(res: InboundResponse, headers: readonly string[], request: Id): void {
   const lost = new ProtocolError(
     'event_not_found',

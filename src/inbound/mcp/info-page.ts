@@ -49,7 +49,7 @@ export class InfoPage {
     };
   }
 
-  /** The same as HTML. The page also works if a server is unavailable, and shows its state. */
+  /** The HTML page with the endpoint and the tools. If a server is unavailable, the page shows its state. */
   async html(view: View, principal: Principal, reached: string | undefined): Promise<string> {
     const { info, publicUrl, guarded } = this.options;
     const base = baseFor(publicUrl, reached);

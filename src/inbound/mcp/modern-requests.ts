@@ -97,7 +97,7 @@ export class ModernRequestHandler {
         logLevel,
         cancellation: limiter?.cancellation ?? request.cancellation,
         header: request.header,
-        // Present from the start, so that calls with a trace and without one have the same shape.
+        // Present from the start, so that V8 uses one hidden class for calls with a trace and calls without a trace.
         trace: undefined,
         notify: (notification) => {
           if (!wanted(notification, envelope)) return;
@@ -230,8 +230,8 @@ export class ModernRequestHandler {
 }
 
 /**
- * A resumed call sends the notifications that its first request asked for; the current request may ask for fewer
- * (mcp.md 4.12).
+ * Whether the current request asked for a notification. A resumed call sends the notifications that its first request
+ * asked for, and the current request may ask for fewer (mcp.md 4.12).
  */
 function wanted({ method, params }: Notification, { progressToken, logLevel }: Envelope): boolean {
   if (method === 'notifications/progress') return progressToken !== undefined;

@@ -60,7 +60,9 @@ export class Encoder {
   }
 }
 
-/** Takes the errors that clients get, for the metrics. An error of a call may come twice: the metrics count it once. */
+/**
+ * Receives the errors that clients get, for the metrics. An error of a call may come twice: the metrics count it once.
+ */
 export type Refused = (error: ProtocolError) => void;
 
 export const isKnownError = (error: unknown): error is ProtocolError | UpstreamRpcError =>

@@ -24,7 +24,7 @@ export class SseCarrier implements Carrier {
 
   constructor(private readonly response: EventResponse) {}
 
-  /** The session ends with the stream. */
+  /** Whether the stream is open. The session ends with the stream. */
   get connected(): boolean {
     return !this.response.over;
   }
@@ -50,7 +50,7 @@ interface SseConnection {
   readonly owner: string;
   readonly view: View;
   session: ClientSession | undefined;
-  /** The handshake is in progress. */
+  /** Whether the handshake is in progress. */
   opening: boolean;
 }
 
@@ -137,7 +137,7 @@ export class SseEndpoint {
     response.write(`event: endpoint\ndata: ${messages}?sessionId=${id}\n\n`);
   }
 
-  /** C-12: the catalog as a stream for viewers, outside of the protocol. */
+  /** C-12: a stream that shows the catalog to programs that do not speak the protocol. */
   private async catalog(
     res: InboundResponse,
     view: View,
@@ -160,7 +160,8 @@ export class SseEndpoint {
       throw new ProtocolError('unsupported_media_type', 'Content-Type must be application/json');
     if (!sessionId) throw new ProtocolError('session_required', 'sessionId is missing');
     const connection = this.connections.get(sessionId);
-    // The path decides which callers may use a view, and for which endpoint an access token is.
+    // The path must be that of the session, because it decides which callers may use the view and which access tokens
+    // are accepted.
     if (!connection || connection.owner !== principal.key || connection.view.key !== view.key)
       throw new ProtocolError('session_not_found', 'Session not found; open the stream again');
     const { limits, refused } = this.options;

@@ -1,11 +1,13 @@
 /**
- * Cookies that bind a sign-in to the browser that began it (S5). oidc-provider sets two cookies for certain paths, which
- * the prefix `__Host-` forbids. The browser gets one cookie for each sign-in instead: its value is a keyed digest of the
- * interaction's id, so only the gateway can make it.
+ * Cookies that bind a sign-in to the browser that began it (S5). oidc-provider sets two cookies for certain paths,
+ * which the prefix `__Host-` forbids. The browser gets one cookie for each sign-in instead: its value is a keyed digest
+ * of the interaction's id, so only the gateway can make it.
  */
 import { FLOW_COOKIES } from '../../identity/oauth-server/paths.js';
 
-/** A browser can sign in this many clients at the same time; more would fill the request's header. */
+/**
+ * Limit on the sign-ins of one browser at the same time. More cookies could make the head of its requests too large.
+ */
 const MOST_FLOWS = 8;
 const UID = /^[\w-]{16,64}$/;
 

@@ -28,10 +28,10 @@ export interface InteractionPagesOptions {
   readonly upstream: UpstreamLogin | undefined;
   readonly seal: Seal;
   readonly cookies: CookieStyle;
-  /** The path before all paths, if a proxy serves the gateway below one. */
+  /** The prefix of all paths, if a proxy serves the gateway below a path. */
   readonly base: string;
   readonly audit: AuditTrail;
-  /** Takes sign-ins that failed. */
+  /** Receives failed sign-ins. */
   readonly refusals: Pick<AuditedRefusals, 'add'>;
   readonly log: Log;
 }
@@ -197,7 +197,7 @@ export class InteractionPages {
 
   /**
    * Records a failed sign-in. Returns the user for the log. A name that belongs to no user may be a password in the
-   * wrong field, so it gets into neither.
+   * wrong field, so it is written neither to the log nor to the audit trail.
    */
   private async refused(
     { req }: RequestContext,
@@ -268,7 +268,7 @@ export class InteractionPages {
     sendPage(context, { status: 400, body: errorPage(this.style, 'This sign-in is over', EXPIRED) });
   }
 
-  /** The id of this browser, if this user has signed in with it before. */
+  /** The id of this browser, if this user has signed in with this browser before. */
   private device({ req }: RequestContext, account: string): string | undefined {
     const { seal, cookies } = this.options;
     const value = cookieOf(cookies, req.header('cookie'), DEVICE_COOKIE);

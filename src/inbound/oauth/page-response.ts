@@ -15,7 +15,7 @@ export const pageHeaders = (formTarget?: string): string[] => [
   'DENY',
   'X-Content-Type-Options',
   'nosniff',
-  // With no-referrer, browsers would send the own forms with `Origin: null`.
+  // With `no-referrer`, browsers would send the forms of these pages with `Origin: null`.
   'Referrer-Policy',
   'same-origin',
   'Cache-Control',
@@ -45,7 +45,7 @@ export function sendPage(
   res.sendText(status, all, body);
 }
 
-/** After a form: the browser continues with GET, so that going back does not send the form again. */
+/** The response to a form. The browser continues with GET, so that going back does not send the form again. */
 export function seeOther({ res }: RequestContext, location: string, cookies: readonly string[] = []): void {
   const all = ['Location', location, 'Cache-Control', 'no-store', 'Referrer-Policy', 'same-origin'];
   res.send(303, [...all, ...cookies.flatMap((cookie) => ['Set-Cookie', cookie])], []);

@@ -6,7 +6,7 @@ export interface PageLinks {
   /** The path of the interaction, to which the forms are sent. */
   readonly action: string;
   readonly style: string;
-  /** Proves that the form comes from this page. */
+  /** The value that proves that a form comes from this page. */
   readonly token: string;
 }
 
@@ -17,7 +17,7 @@ export interface LoginPage extends PageLinks {
   /** The name of the other OpenID provider; undefined if there is none. */
   readonly elsewhere: string | undefined;
   readonly problem?: string | undefined;
-  /** The name that was given before. */
+  /** The user name of the last attempt. */
   readonly name?: string | undefined;
 }
 

@@ -31,19 +31,19 @@ export interface OAuthRoutesOptions {
   readonly limits: RequestLimits;
   readonly cookies: CookieStyle;
   readonly registration: boolean;
-  /** Takes a record of registered clients, and of issued and revoked tokens. */
+  /** Receives a record of registered clients, and of issued and revoked tokens. */
   readonly audit: AuditTrail;
   user(id: string): Promise<OAuthUser | undefined>;
   /** The key of the principal that the tokens of a user establish. */
   callerKey(user: OAuthUser): string;
 }
 
-/** oidc-provider reads no more of a body than this. */
+/** Limit on the bytes of a body; oidc-provider reads no larger body. */
 const BODY_LIMIT = 56 * 1024;
 const FORWARDED = ['accept', 'authorization', 'content-type', 'cookie', 'origin', 'user-agent'];
 const MINUTE = 60_000;
 
-/** Requests of one address: many people may share one. */
+/** Limits on the requests of one address, which many people may share. */
 const LIMITS: Readonly<Record<string, { readonly most: number; readonly window: number }>> = {
   authorize: { most: 300, window: MINUTE },
   register: { most: 60, window: 10 * MINUTE },
@@ -51,7 +51,7 @@ const LIMITS: Readonly<Record<string, { readonly most: number; readonly window: 
 };
 
 export class OAuthRoutes {
-  /** The path before all paths, if the issuer has one. */
+  /** The path of the issuer, which is the prefix of all paths. */
   private readonly base: string;
   private readonly host: string;
 
@@ -111,10 +111,11 @@ export class OAuthRoutes {
     const query = new URLSearchParams(context.query);
     const wanted = new Set((query.get('scope') ?? '').split(' ').filter((scope) => scope !== ''));
     const { scopes } = this.options.server;
-    // Clients of older revisions name no scope. Without the first of ours a token would be good for nothing.
+    // Clients of older revisions name no scope. The first scope is added, because a token without it gives no access.
     if (scopes[0] !== undefined && query.get('client_id') !== OWN_CLIENT.id) wanted.add(scopes[0]);
     query.set('scope', [...wanted].join(' '));
-    // The provider refuses a mode that it does not know. It knows this one, whose page could not run.
+    // oidc-provider supports this response mode, but its page could not run. An unknown mode makes oidc-provider refuse
+    // the request.
     if (query.get('response_mode') === UNSERVED_MODE) query.set('response_mode', `not ${UNSERVED_MODE}`);
     const reply = await this.run(context, `${PATHS.authorize}?${query}`, Buffer.alloc(0));
     const uid = begunFlow(reply.headers);
@@ -158,9 +159,9 @@ export class OAuthRoutes {
   }
 
   /**
-   * Runs a change of a client (S24). Refused requests of a client, which may be anybody, are recorded only as intents
-   * with `audit.onFailure: closed`. The id of a client is recorded once the provider has found the client: until then
-   * it is a text of a stranger. `revoking` is the id in a request whose answer names no client.
+   * Runs a change of a client (S24). Anybody may send such a request, so a refused request is not recorded, except as
+   * an intent with `audit.onFailure: closed`. The id of a client is recorded once the provider has found the client:
+   * until then it is a text of a stranger. `revoking` is the id in a request whose answer names no client.
    */
   private async changing(
     { req }: RequestContext,
@@ -197,8 +198,8 @@ export class OAuthRoutes {
   }
 
   /**
-   * oidc-provider revokes stored tokens only, and access tokens are not stored. It still authenticates the client: its
-   * request gets an unknown token in place of the access token.
+   * oidc-provider revokes stored tokens only, and access tokens are not stored. oidc-provider still has to authenticate
+   * the client, so it gets the request with an unknown token in place of the access token.
    */
   private async revoke(context: RequestContext): Promise<void> {
     await this.limit('token', context);
@@ -240,7 +241,7 @@ export class OAuthRoutes {
     const handler = await this.options.server.handler();
     return runNodeHandler(
       async (message, response) => {
-        // The provider finds the path of its issuer in the part of the original URL before its own.
+        // oidc-provider takes the part of `originalUrl` before its own path for the path of its issuer.
         Object.assign(message, { originalUrl: this.base + url });
         await handler(message, response);
       },
@@ -260,7 +261,7 @@ export class OAuthRoutes {
     );
   }
 
-  /** Sends the provider's answer with our own headers for CORS and pages. */
+  /** Sends the answer of oidc-provider with the gateway's own headers for CORS and pages. */
   private send({ res, headers }: RequestContext, reply: NodeReply, cookies: readonly string[] = []): void {
     const kept: string[] = [];
     let page = false;
@@ -277,10 +278,13 @@ export class OAuthRoutes {
   }
 }
 
-/** Its page sends the code by a script to another origin, and the policy of our pages allows neither. */
+/**
+ * The page of this response mode sends the code to another origin with a script. The policy of the gateway's pages
+ * allows neither scripts nor other origins.
+ */
 const UNSERVED_MODE = 'form_post';
 
-/** The metadata without the response mode that the gateway does not serve. */
+/** Removes the response mode that the gateway does not serve from the metadata. */
 function servedModes(document: NodeReply['body']): Buffer[] {
   const { response_modes_supported: modes, ...others } = JSON.parse(String(Buffer.concat(document))) as {
     readonly response_modes_supported: readonly string[];
@@ -293,7 +297,9 @@ function servedModes(document: NodeReply['body']): Buffer[] {
 const MOST_ID = 256;
 const NOBODY: { readonly sub?: string; readonly client?: string } = {};
 
-/** The user and the client of an issued access token, or the id of a registered client, in an answer of the provider. */
+/**
+ * The user and the client of an issued access token, or the id of a registered client, in an answer of the provider.
+ */
 function namedIn(body: NodeReply['body']): typeof NOBODY {
   try {
     const { access_token: token, client_id: client } = JSON.parse(String(body)) as Record<string, unknown>;
@@ -305,7 +311,7 @@ function namedIn(body: NodeReply['body']): typeof NOBODY {
   }
 }
 
-/** Pages have their own value. */
+/** Whether this is the Cache-Control header, which pages set themselves. */
 const isCacheControl = (headers: readonly string[], i: number): boolean =>
   headers[i - (i % 2)]!.toLowerCase() === 'cache-control';
 

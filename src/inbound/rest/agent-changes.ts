@@ -18,7 +18,10 @@ export interface AgentChangesOptions {
   row(context: RequestContext, name: string): Promise<object>;
 }
 
-/** The routes with which clients of LiteLLM and RouteIQ change agents. Checks, storage and audit are the registry's. */
+/**
+ * The routes with which clients of LiteLLM and RouteIQ change agents. The registry checks, stores and audits the
+ * changes.
+ */
 export class AgentChanges {
   constructor(private readonly options: AgentChangesOptions) {}
 
@@ -89,7 +92,7 @@ export class AgentChanges {
     return name;
   }
 
-  /** The agent of the path, also one that is switched off. Throws `agent_not_found`. */
+  /** The agent of the path, also if it is switched off. Throws `agent_not_found`. */
   private async named(context: RequestContext): Promise<string> {
     const { registry, admission } = this.options;
     const id = context.params['id']!;

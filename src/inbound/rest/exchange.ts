@@ -11,7 +11,7 @@ import { sendJson } from '../http/send-body.js';
 
 export type BodyLimits = StructureLimits & { readonly body: number };
 
-/** The caller of a REST route. It declares no capabilities, so no server asks it a question. */
+/** The caller of a REST route. The caller declares no capabilities, so no server asks it a question. */
 export const restCaller = ({ principal, req }: RequestContext): Caller => ({
   ...callerOf(principal),
   gatewayUrl: req.forwardedUrl,
@@ -27,7 +27,7 @@ export function restCall({ req, res }: RequestContext, method: string, params: R
   return plainCall(method, params, view, { requestId: req.id, address: req.clientAddress, cancellation, header });
 }
 
-/** Other headers have no meaning in a REST call: its body alone has the arguments. */
+/** Other headers have no meaning in a REST call, because only the body has arguments. */
 const TRACE: readonly string[] = ['traceparent', 'tracestate'];
 
 export const NO_PARAMS: RawObject = RawObject.from({});

@@ -69,7 +69,10 @@ export class LiteLlmAgents {
     return this.options.cards.at(gatewayUrl);
   }
 
-  /** The card is the gateway's own: its URL leads here, and it shows nothing of the credentials of the agent. */
+  /**
+   * The card is written by the gateway: its URL is the URL of the gateway, and it contains no credentials for the
+   * agent.
+   */
   private async described(caller: Caller, cards: Cards, name: string, reached: boolean): Promise<object> {
     const card = reached ? await cards.agent(caller, name).catch(withoutCard) : undefined;
     const entry = this.options.entry(name);

@@ -18,8 +18,8 @@ export interface LiteLlmOAuthOptions {
 const ROOT = '/v1/mcp/server/oauth';
 
 /**
- * The OAuth routes of LiteLLM. The gateway itself is the OAuth client of the servers, and their tokens never leave it
- * (S12): a user signs in on its page, and the routes that would hand out codes or tokens are refused.
+ * The OAuth routes of LiteLLM. The gateway itself is the OAuth client of the servers, and their tokens never leave the
+ * gateway (S12). Users sign in on a page of the gateway, and routes that would return codes or tokens are refused.
  */
 export class LiteLlmOAuth {
   constructor(private readonly options: LiteLlmOAuthOptions) {}
@@ -59,7 +59,7 @@ export class LiteLlmOAuth {
     if (context.query.has('redirect_uri'))
       throw new ProtocolError(
         'unsupported_operation',
-        'The tokens of a server stay at the gateway, so it sends no code to a redirect_uri; leave it out',
+        'The gateway keeps the tokens of a server and sends no code to a redirect_uri; leave redirect_uri out',
       );
     const { url: location, code } = links.make(url, context.principal, `server:${name}`, undefined);
     const body = { url: location, ...(code !== undefined && { code }) };

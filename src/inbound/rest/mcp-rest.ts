@@ -14,7 +14,7 @@ export interface McpRestOptions {
   readonly limits: BodyLimits;
 }
 
-/** Query parameters of other gateways that this one has no equivalent for. */
+/** Query parameters of other gateways for which this gateway has no equivalent. */
 const UNKNOWN_HERE = ['toolset_name', 'include_disabled_tools'];
 
 /** MCP over REST: tools as plain JSON for programs without an MCP client. Tools have the names of their own server. */

@@ -22,19 +22,25 @@ export interface RawProxyOptions {
 const ROOT = '/mcp-proxy/';
 const METHODS = ['GET', 'POST', 'PUT', 'DELETE'] as const;
 
-/** The headers of a request that are passed on. All others stay here: they may be credentials of the caller. */
+/**
+ * The headers of a request that are passed on. No other header is passed on, because it may be a credential of the
+ * caller.
+ */
 const SENT_ON = [
   ...['accept', 'accept-language', 'content-type', 'if-match', 'if-modified-since', 'if-none-match', 'last-event-id'],
   ...['mcp-method', 'mcp-name', 'mcp-protocol-version', 'mcp-session-id', 'traceparent', 'tracestate'],
 ];
 
-/** The headers of a reply that are passed back. Cookies and challenges are meant for the gateway. */
+/**
+ * The headers of a reply that are passed back. Cookies and challenges are not passed back, because they are meant for
+ * the gateway.
+ */
 const PASSED_BACK = new Set([
   ...['allow', 'cache-control', 'content-language', 'content-type', 'etag', 'last-modified', 'location', 'retry-after'],
   ...['mcp-protocol-version', 'mcp-session-id', 'x-accel-buffering', 'x-trace-id'],
 ]);
 
-/** A page of a server gets none of the rights of the gateway's own pages. */
+/** A page that a server returns gets none of the rights of the gateway's own pages. */
 const PROTECTION = ['X-Content-Type-Options', 'nosniff', 'Content-Security-Policy', "sandbox; default-src 'none'"];
 
 /** Passes requests on to servers unchanged, for administrators who examine a server. */
@@ -60,10 +66,10 @@ export class RawProxy {
     const { gateway, servers, catalog, isCallable, limits } = this.options;
     const { req, principal } = context;
     const server = await servers.named(context, context.params['id']!);
-    // The request may call any tool of the server.
+    // The request may call any tool of the server, so a credential for some tools only is refused.
     if ((principal.restriction?.tools.length ?? 0) > 0)
       throw new ProtocolError('forbidden', 'This credential is for some tools only, and the path leads to all tools');
-    // Behind the credential of the gateway, the server cannot keep tenants apart.
+    // The server sees only the credential of the gateway, so it cannot keep tenants apart.
     if (principal.tenant !== undefined)
       throw new ProtocolError('forbidden', 'This needs an administrator without a tenant');
     if (!isCallable(server))
@@ -87,7 +93,7 @@ export class RawProxy {
         data: (chunk) => reply.data(chunk),
       });
       await passing.catch((error: unknown) => {
-        // An orderly end would make an incomplete reply look complete.
+        // A regular end of the response would make an incomplete reply look complete.
         if (context.res.begun) context.res.destroy();
         throw error;
       });
@@ -96,7 +102,10 @@ export class RawProxy {
   }
 }
 
-/** The reply of a server on its way to the caller. A slow caller slows the server down. */
+/**
+ * The reply of a server on its way to the caller. If the caller reads slowly, the gateway reads from the server slowly
+ * too.
+ */
 class PassedReply {
   private readonly res: InboundResponse;
   private flow: ReplyFlow | undefined;
@@ -106,7 +115,7 @@ class PassedReply {
   }
 
   start(status: number, headers: readonly string[], flow: ReplyFlow): void {
-    // A caller that reads 401 would look for a fault in its own credential.
+    // Do not pass 401 on, because the caller would look for a fault in its own credential.
     if (status === 401 || status === 407)
       throw new ProtocolError('upstream_unauthorized', 'The server refused the credential of the gateway');
     this.flow = flow;

@@ -48,7 +48,10 @@ function nameOf(error: ProtocolError): string {
 const problemsIn = ({ detail }: ProtocolError): readonly { readonly code: string }[] | undefined =>
   detail.data?.['problems'] as { code: string }[] | undefined;
 
-/** Whether a failed call may have run, so that the client decides whether to repeat it; the problems of refused settings. */
+/**
+ * Whether a failed call may have run, so that the client decides whether to repeat it; the problems of refused
+ * settings.
+ */
 function aboutCall(error: ProtocolError): object {
   const { outcome } = error.detail;
   const problems = problemsIn(error);

@@ -136,7 +136,7 @@ export class RouteIqServers {
     const found = await facts.read(context, (await facts.entries(context)).filter(inGroups));
     const servers = found.map((each) => {
       const { server_id: id, ...rest } = serverOf(each);
-      // Clients reach every server over HTTP, also one that is a program of the gateway.
+      // Clients reach every server over HTTP, even if the server is a program that the gateway starts.
       return { ...rest, id, url: `${base}/mcp/${each.name}`, transport: 'streamable_http', auth_type: each.authType };
     });
     send(context, { version: '1.0', servers, server_count: servers.length });
@@ -166,8 +166,8 @@ export class RouteIqServers {
   }
 
   /**
-   * The tool of a name: its own name if only one server has it, otherwise `server.tool`. The server is decided here, once,
-   * and the call goes to that server.
+   * The tool of a name: its own name if only one server has it, otherwise `server.tool`. The server is chosen only
+   * here, and the call goes to this server.
    */
   private async named(context: RequestContext, name: string): Promise<KnownTool> {
     const tools = await this.tools(context);

@@ -6,8 +6,8 @@ import type { InboundRequest } from '../http/request.js';
 const MOST_NAMES = 200;
 
 /**
- * The servers that a request selects: `x-mcp-servers` names servers or groups, `x-mcp-access-groups` names groups. A name
- * that the caller may not see selects nothing, like a name that does not exist.
+ * The servers that a request selects: `x-mcp-servers` names servers or groups, `x-mcp-access-groups` names groups. A
+ * name that the caller may not see selects nothing, like a name that does not exist.
  */
 export function selectedView(req: Pick<InboundRequest, 'header'>): View {
   const servers = namesIn(req, 'x-mcp-servers');
@@ -19,7 +19,9 @@ export function selectedView(req: Pick<InboundRequest, 'header'>): View {
   });
 }
 
-/** Sorted, so that the order of the names does not matter. An empty header selects all servers, like none. */
+/**
+ * Sorted, so that the order of the names does not matter. An empty header selects all servers, like a missing header.
+ */
 function namesIn(req: Pick<InboundRequest, 'header'>, header: string): string[] | undefined {
   const value = req.header(header);
   if (value === undefined || value.trim() === '') return undefined;

@@ -3,9 +3,12 @@ import { randomBytes } from 'node:crypto';
 import { ProtocolError } from '../../protocol/errors.js';
 import { isObject, type JsonObject, type JsonValue } from '../../protocol/jsonrpc/raw.js';
 
-/** A server as a body describes it, in the form of the configuration file. A missing member leaves its setting alone. */
+/**
+ * A server as a body describes it, in the form of the configuration file. A missing member leaves its setting
+ * unchanged.
+ */
 export interface ServerBody {
-  /** Undefined if the body names none. */
+  /** Undefined if the body names no server. */
   readonly id: string | undefined;
   readonly settings: JsonObject;
   readonly meta: JsonObject;
@@ -38,7 +41,7 @@ const none: Read = () => ({});
 
 const TRANSPORTS: Readonly<Record<string, string>> = { http: 'http', streamable_http: 'http', sse: 'sse' };
 
-/** The members that are understood. All others are refused, because ignoring a setting would look like obeying it. */
+/** The supported members. All others are refused, because a client could not see that a setting was ignored. */
 const MEMBERS: Readonly<Record<string, Read>> = {
   server_id: none,
   alias: none,
@@ -57,7 +60,7 @@ const MEMBERS: Readonly<Record<string, Read>> = {
         : '"transport" must be http, streamable_http or sse',
     );
   },
-  // The registry refuses them: programs come from the configuration file only (S1).
+  // The registry refuses these settings, because programs come from the configuration file only (S1).
   command: setting('command'),
   args: setting('args'),
   env: setting('env'),
@@ -81,7 +84,7 @@ const MEMBERS: Readonly<Record<string, Read>> = {
     if (typeof value !== 'number' || !(value > 0)) throw refused('"timeout" must be a number of seconds');
     return { settings: { timeouts: { call: `${Math.ceil(value * 1_000)}ms` } } };
   },
-  // The gateway asks the server for both lists.
+  // The gateway asks the server itself for both lists, so these members are ignored.
   tools: none,
   resources: none,
 };
@@ -91,7 +94,7 @@ function needsAuthType(_: JsonValue, body: JsonObject): ReturnType<Read> {
   return {};
 }
 
-/** Values that mean the same as a missing member. */
+/** Values with the same meaning as a missing member. */
 const isUnset = (value: JsonValue | undefined): boolean =>
   value === undefined ||
   value === null ||
@@ -134,7 +137,7 @@ function merged(one: JsonObject, other: JsonObject): JsonObject {
   return result;
 }
 
-/** The settings that a merge patch has to remove if another kind of credential replaces them. */
+/** The settings that a merge patch has to remove when another kind of credential replaces them. */
 const NO_AUTH: JsonObject = {
   apiKey: null,
   header: null,
@@ -191,14 +194,14 @@ function oauthOf(body: JsonObject): JsonObject {
   return { oauth: { registration: 'auto', ...client, ...(scopes.length > 0 && { scopes }) } };
 }
 
-/** RouteIQ's free members. Secrets in them belong to `auth_type` and are not stored here. */
+/** The free members of RouteIQ. Secrets among them are not stored here, because they belong to `auth_type`. */
 function metadataOf({ auth_token, api_key, description, ...others }: JsonObject): ReturnType<Read> {
   const [unknown] = Object.keys(others);
   if (unknown !== undefined) throw refused(`"metadata.${unknown}" is not supported by this gateway; leave it out`);
   return { meta: { ...(!isUnset(description) && { description }) } };
 }
 
-/** A new server has nothing to remove. */
+/** A merge patch for a new server has nothing to remove. */
 export function withoutRemovals(settings: object): Record<string, unknown> {
   const kept: [string, unknown][] = [];
   for (const [name, value] of Object.entries(settings)) {

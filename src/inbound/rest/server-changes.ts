@@ -18,7 +18,10 @@ export interface ServerChangesOptions {
   readonly limits: BodyLimits;
 }
 
-/** The routes with which clients of LiteLLM and RouteIQ change servers. Checks, storage and audit are the registry's. */
+/**
+ * The routes with which clients of LiteLLM and RouteIQ change servers. The registry checks, stores and audits the
+ * changes.
+ */
 export class ServerChanges {
   constructor(private readonly options: ServerChangesOptions) {}
 
@@ -80,7 +83,7 @@ export class ServerChanges {
     return this.shown(context, await registry.create('server', name, given));
   }
 
-  /** Members that the body does not have stay as they are. The change is checked before the server is touched. */
+  /** Members that the body does not have stay unchanged. The change is checked before it is stored. */
   private async change(context: RequestContext, id: string, body: ServerBody): Promise<ServerFacts> {
     ofWholeGateway(context.principal);
     const { registry, facts } = this.options;

@@ -30,7 +30,7 @@ export interface ServerFactsOptions {
   entry(name: string): ServerEntry | undefined;
 }
 
-/** The items of servers by the names of the servers. */
+/** The tools or resources of servers, by the names of the servers. */
 type Lists = ReadonlyMap<string, readonly JsonObject[]>;
 
 export type Transport = 'http' | 'sse' | 'stdio';
@@ -59,7 +59,7 @@ const STATUS: Readonly<Record<UpstreamStatus, Status>> = {
   up: 'healthy',
   down: 'unhealthy',
   unknown: 'unknown',
-  // The server answers, but only to callers that signed in at it.
+  // The server answers only to callers that signed in at it, so its health is not known.
   login_required: 'unknown',
 };
 
@@ -67,12 +67,15 @@ const STATUS: Readonly<Record<UpstreamStatus, Status>> = {
 export class ServerFactsReader {
   constructor(private readonly options: ServerFactsOptions) {}
 
-  /** The servers that the caller sees, within the selection of the request. Administrators also see servers that are off. */
+  /**
+   * The servers that the caller sees, within the selection of the request. Administrators also see servers that are
+   * switched off.
+   */
   async entries(context: RequestContext): Promise<readonly ServerEntry[]> {
     return this.seen(context, this.options.entries());
   }
 
-  /** One of these servers. Throws `server_not_found`. */
+  /** The server of a request, if the caller sees the server. Throws `server_not_found`. */
   async entry(context: RequestContext, id: string): Promise<ServerEntry> {
     const entry = this.options.entry(id.toLowerCase());
     const [found] = entry ? await this.seen(context, [entry]) : [];
@@ -118,7 +121,7 @@ export class ServerFactsReader {
     const health = this.options.catalog.upstream(name)?.health();
     const status = STATUS[health?.status ?? 'unknown'];
     const healthy = status === 'healthy';
-    // The detail of a process that answers is its state.
+    // For a server that answers, `detail` is no problem but the state of its process.
     const problem = healthy ? undefined : health?.detail;
     return { status, problem, probedAt: health?.probed?.at, latency: healthy ? (health?.probed?.took ?? null) : null };
   }
@@ -171,6 +174,6 @@ export function authTypeOf({ auth, headers }: ServerEntry['settings']): string {
   return named.some((name) => name.toLowerCase() === 'authorization') ? 'authorization' : 'none';
 }
 
-/** Whether a grant is in use: its group of the configuration always exists, with defaults. */
+/** Whether a grant is in use, which its keys decide: the group of the configuration always exists, with defaults. */
 const uses = (grant: JsonObject): boolean =>
   Object.values(grant).some((value) => value !== undefined && !(Array.isArray(value) && value.length === 0));

@@ -6,7 +6,7 @@ import type { RequestContext } from '../http/route.js';
 import { restCaller } from './exchange.js';
 import { selectedView } from './selected-view.js';
 
-/** The same error for a server that does not exist and for one that the caller may not see. */
+/** The error for a server that does not exist. A server that the caller may not see gets the same error. */
 export const noServer = (id: string): ProtocolError =>
   new ProtocolError('server_not_found', `MCP Server with id ${id} not found`, { outcome: 'not_executed' });
 

@@ -40,13 +40,16 @@ export class ServerTrial {
     ];
   }
 
-  /** The settings of the body are refused like those of a registration; the failure of the server is an answer. */
+  /**
+   * Settings that a registration must not contain are refused with an error. A failure of the server is a regular
+   * answer of this route.
+   */
   private async answer(context: RequestContext, succeeded: (tools: readonly JsonObject[]) => object): Promise<void> {
     ofWholeGateway(context.principal);
     const { gateway, registry, limits, toolsOf } = this.options;
     const body = readServerBody((await readBody(context, limits)).value());
     const settings = withoutRemovals(body.settings);
-    // A name of its own, so that the trial shares nothing with a server of the gateway.
+    // The trial has a name of its own, so that it shares nothing with a server of the gateway.
     const name = registry.check('server', newServerId(), settings);
     const caller = restCaller(context);
     const call = restCall(context, 'servers/try', NO_PARAMS, ALL_SERVERS);

@@ -61,8 +61,8 @@ export function failureOf(error: ProtocolError | UpstreamRpcError): ProtocolErro
 }
 
 /**
- * Sends a tool's result: its own members, and those that clients of RouteIQ read (`status`, `tool_name`, `server_id`,
- * `result`). The bytes of the result are not parsed.
+ * Sends a tool's result: its own members, and the members that clients of RouteIQ read (`status`, `tool_name`,
+ * `server_id`, `result`). The bytes of the result are not parsed.
  */
 export function sendToolResult(
   context: RequestContext,

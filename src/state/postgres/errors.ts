@@ -22,13 +22,16 @@ export function repeatable(error: unknown): boolean {
 /** The error for a URL that leads to a pooler. Without this error, messages between replicas would silently be late. */
 export function poolerError(cause?: unknown): StateError {
   const message =
-    'state db leads to a connection pooler such as PgBouncer, through which notifications and leases do not work: set ' +
-    'state directDb to the address of PostgreSQL itself (or to the same address, where the pooler keeps a connection ' +
+    'state.db leads to a connection pooler such as PgBouncer, through which notifications and leases do not work: set ' +
+    'state.directDb to the address of PostgreSQL itself (or to the same address, where the pooler keeps a connection ' +
     'for each client: session mode)';
   return new StateError('config', message, { cause });
 }
 
-/** An SQL error has a certain outcome. Without an answer the outcome is `silence`: unknown, unless nothing was sent. */
+/**
+ * Converts an error of the driver. After an SQL error the outcome is certain. `silence` is the outcome of a request
+ * without an answer: unknown, unless nothing was sent.
+ */
 export function postgresError(error: unknown, silence: Outcome = 'unknown'): StateError {
   if (error instanceof StateError) return error;
   const state = sqlState(error);

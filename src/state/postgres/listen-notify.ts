@@ -63,7 +63,7 @@ export class PostgresHints implements Hints {
   async #flush(): Promise<void> {
     this.#sending = true;
     while (this.#changed.size > 0 && !this.#closed) {
-      // Hints are lost while the server is away. The poll of the listeners then finds the events.
+      // Hints are lost while the server is away. The polls of the listeners then find the events.
       await this.#db.q(NOTIFY, [JSON.stringify(this.#nextBatch())]).catch(() => {});
     }
     this.#sending = false;
@@ -104,7 +104,7 @@ export class PostgresHints implements Hints {
         pauses.reset();
         await this.#beat(client, channels, ended);
       } catch {
-        // The loop tries again, after a longer pause each time.
+        // The loop tries again. Each pause is longer than the one before.
       } finally {
         this.#channels = undefined;
         await hangUp(client);

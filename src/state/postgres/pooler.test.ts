@@ -1,4 +1,4 @@
-/** PostgreSQL behind PgBouncer in transaction mode: the real one. */
+/** Uses a real PgBouncer in transaction mode in front of PostgreSQL. */
 import { randomBytes } from 'node:crypto';
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
@@ -37,25 +37,25 @@ const options = (db: string, more: Partial<StateOptions> = {}): StateOptions => 
 });
 
 test.each(['refuses', 'ignores'])(
-  'a pooler that %s settings of sessions is named at the start',
+  'at the start, the error names a pooler that %s the settings of a session',
   async (kind) => {
     const bouncer = kind === 'refuses' ? strict : lenient;
     const db = bouncer.through(await postgres.createDatabase());
     await expect(openState(options(db))).rejects.toMatchObject({
       code: 'config',
-      message: expect.stringContaining('set state directDb'),
+      message: expect.stringContaining('set state.directDb'),
     });
   },
   60_000,
 );
 
-test('with the address of the server beside it, rows, transactions, leases and wake-ups work', async () => {
+test('with the address of the server in directDb, rows, transactions, leases and wake-ups work', async () => {
   const directDb = await postgres.createDatabase();
   const db = strict.through(directDb);
   const states: State[] = await Promise.all([1, 2].map(() => openState(options(db, { directDb }))));
   const [a, b] = states as [State, State];
   try {
-    // More at the same time than the pooler has connections.
+    // Makes more concurrent appends than the pooler has connections.
     const ids = await Promise.all(
       Array.from({ length: 60 }, (_, i) => (i % 2 ? a : b).bus.append('busy', `${i}`, LOG)),
     );

@@ -15,7 +15,7 @@ export interface PostgresOptions {
   maxWaiting?: number;
   /** The URL leads to a pooler that assigns a server connection per transaction, such as PgBouncer. */
   pooled?: boolean;
-  /** Whether this process follows the clock of this server; true by default. */
+  /** Whether this process takes its time of day from this server; true by default. */
   clock?: boolean;
 }
 
@@ -24,7 +24,10 @@ const NUMERIC = 1700;
 const ATTEMPTS = 4;
 /** Interval of clock reads: clocks drift slowly, but the clock of a machine that slept is suddenly late. */
 const CLOCK_EVERY = 10_000;
-/** Clock reads at the start: several, because the first read opens a connection and so is slow and inexact. */
+/**
+ * Number of clock reads at the start. One is not enough, because the first read opens a connection and is therefore
+ * slow and inexact.
+ */
 const CLOCK_LOOKS = 3;
 /**
  * Time limit for an idle open transaction. A transaction reaches the server in one piece, so an idle one belongs to a
@@ -41,7 +44,7 @@ export function connectionConfig(url: string, options: PostgresOptions, pg: type
     application_name: 'parley',
     connectionTimeoutMillis: options.connectTimeoutMs ?? 2_000,
     query_timeout: queryTimeoutMs,
-    // A pooler refuses session settings, because a client has no session of its own.
+    // A pooler refuses settings of a session, because its clients have no sessions of their own.
     ...(options.pooled !== true && {
       statement_timeout: queryTimeoutMs,
       idle_in_transaction_session_timeout: Math.min(OPEN_MS, queryTimeoutMs),

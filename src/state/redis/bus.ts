@@ -21,7 +21,10 @@ export interface RedisBusOptions extends RedisOptions {
 }
 
 const HEARTBEAT_MS = 5_000;
-/** How long the fence counter of a lease is kept. After that, only the clock makes its fences rise. */
+/**
+ * How long the fence counter of a lease is kept. Without a counter, new fences are higher because they start at the
+ * current time.
+ */
 const FENCE_KEPT_MS = 24 * 3_600_000;
 
 /** Redis or Valkey, 6.2 and newer: streams, leases and counters, with one subscriber connection for all wake-ups. */
@@ -70,7 +73,8 @@ export class RedisBus implements Bus {
   async append(stream: string, data: string, options: AppendOptions): Promise<string> {
     const { maxLen, maxBytes = Number.MAX_SAFE_INTEGER, ttlMs, fence, mark = newId() } = options;
     if (fence) checkShard(stream, fence.key);
-    // Without a fence the script ignores the second key, but Redis Cluster requires all keys to be in one slot.
+    // Without a fence the script ignores the second key. The key must still be in the slot of the first one, because
+    // Redis Cluster requires one slot.
     const keys = [this.#stream(stream), fence ? this.#lease(fence.key) : this.#stream(stream)];
     const args = [data, maxLen, maxBytes, ttlMs, fence?.fence ?? '', mark, this.#channel(channelOf(stream)), stream];
     const id = await this.#redis.run(APPEND, keys, args);

@@ -32,10 +32,11 @@ export function redisError(error: unknown): StateError {
 const CLUSTER = /^redis(s?)\+cluster:\/\//;
 
 /**
- * Connections with a time limit for every wait: one for commands, one for leases only, so that no renewal waits behind
- * a large answer, and one that subscribes. With its defaults, the driver waits forever for a frozen server and queues
- * commands without limit for an absent one. The driver replaces a connection that has not answered for twice the
- * command timeout, and the watchdog a connection whose answers do not belong to its commands.
+ * Three kinds of connections, with a time limit for every wait: one for commands; one for leases only, so that no
+ * renewal waits behind a large answer; and one that subscribes. With its defaults, the driver waits forever for a
+ * frozen server and queues commands without limit for an absent one. The driver replaces a connection that has not
+ * answered for twice the command timeout. The watchdog replaces a connection whose answers do not belong to its
+ * commands.
  *
  * With a Redis Cluster, each of the first two has a connection to every node. A message published at one node reaches
  * the subscribers of all nodes, so one connection to any live node is enough to subscribe.

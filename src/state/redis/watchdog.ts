@@ -2,7 +2,10 @@ import { randomUUID } from 'node:crypto';
 import type { Redis } from 'ioredis';
 
 const EVERY_MS = 1_000;
-/** Probes without an answer, in a row, after which a connection is replaced: one may hit a pause of the server. */
+/**
+ * Consecutive probes without an answer after which a connection is replaced. One probe alone may fall into a pause of
+ * the server.
+ */
 const MOST_UNANSWERED = 2;
 
 /**
@@ -43,8 +46,8 @@ export class Watchdog {
       // A subscriber of the older protocol gets the text as one of two elements.
       foreign = ![await connection.ping(sent)].flat().includes(sent);
     } catch (error) {
-      // An error that the server sends is an answer too. If the time limit ended late, this process stood still, and the
-      // answer may have arrived meanwhile.
+      // An error that the server sends is an answer too. If the time limit ended late, this process stood still, and
+      // the answer may have arrived meanwhile.
       const late = performance.now() - began > 1.5 * this.commandTimeout;
       answered = late || (error as Error).name === 'ReplyError';
     }

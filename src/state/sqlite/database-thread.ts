@@ -13,7 +13,7 @@ import type { Failure, FromWorker, NumberedStatement, Reply, Request, ToWorker, 
 const port = parentPort!;
 const options = workerData as WorkerOptions;
 
-/** Time that one attempt at the write lock may block this thread, and with it waiting reads. */
+/** Time for which one attempt at the write lock may block this thread, and with this thread all waiting reads. */
 const LOCK_SLICE_MS = 50;
 /** Limit on transactions per commit, which bounds the time of a commit. */
 const MAX_GROUP = 2_000;
@@ -23,7 +23,7 @@ const CONSTRAINT = 19;
 const BUSY = 5;
 /** NOMEM, INTERRUPT, IOERR, FULL, CANTOPEN: SQLite may have rolled back the whole transaction. */
 const WHOLE_TRANSACTION = new Set([7, 9, 10, 13, 14]);
-/** The codes above and PERM, BUSY, LOCKED, READONLY, CORRUPT, PROTOCOL, NOTADB: reported as `unavailable`. */
+/** The codes above, and PERM, BUSY, LOCKED, READONLY, CORRUPT, PROTOCOL, NOTADB: reported as `unavailable`. */
 const UNAVAILABLE = new Set([3, 5, 6, 7, 8, 9, 10, 11, 13, 14, 15, 26]);
 
 // This variable keeps the connection alive: with the Node 20 driver a statement alone does not.
@@ -83,7 +83,7 @@ function backup({ id, path }: NonNullable<ToWorker['backup']>): void {
   }
 }
 
-/** Called only while no transaction is open. */
+/** Must be called only while no transaction is open. */
 function take(message: ToWorker): void {
   if (message.backup) backup(message.backup);
   if (message.close) closing = true;
@@ -155,7 +155,7 @@ function commitGroup(): void {
     for (const reply of done) answer(reply);
     return;
   }
-  // No transaction of the group is on disk, so all of them fail; a request that failed itself keeps its own error.
+  // No transaction of the group is on disk, so all of them fail. A request that had failed already keeps its own error.
   const shared: Failure = { ...failure(lost), code: 'unavailable' };
   const reasons = new Map(done.map((reply) => [reply.id, reply.failure]));
   for (const request of group) answer({ id: request.id, failure: reasons.get(request.id) ?? shared });

@@ -1,4 +1,4 @@
-/** The part of the `node:sqlite` API that is used here; `@photostructure/sqlite` has the same API on Node 20. */
+/** The part of the `node:sqlite` API that the gateway uses. On Node 20, `@photostructure/sqlite` has the same API. */
 export interface Prepared {
   all(...params: (string | number | null)[]): unknown[];
 }
@@ -49,7 +49,10 @@ const MESSAGES: readonly [RegExp, number][] = [
   [/not a database/, 26],
 ];
 
-/** The primary result code; 0 if unknown. Found by message too, because errors of `all` lack the code on Node 20. */
+/**
+ * The primary result code; 0 if unknown. Found by message too, because errors of the method `all` lack the code on Node
+ * 20.
+ */
 export function primaryCode(error: unknown): number {
   const { errcode, message } = (error ?? {}) as { errcode?: unknown; message?: unknown };
   if (typeof errcode === 'number') return errcode & 0xff;

@@ -5,7 +5,10 @@ export interface WorkerOptions {
   busyTimeoutMs: number;
 }
 
-/** The text of a statement is sent once and later referenced by number, because messages copy it and texts are long. */
+/**
+ * The text of a statement is sent once and later referenced by a number, because a message copies its content and the
+ * texts are long.
+ */
 export type NumberedStatement = readonly [text: number, params: readonly Value[]];
 
 export interface Request {

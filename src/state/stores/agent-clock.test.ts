@@ -58,13 +58,14 @@ describe.each(ENGINES)('the wall clock of this process jumps, on %s', (engine) =
       expect(await found()).toEqual(['t1', 't1', 't1', 't1']);
       expect(await agentTasks.context('c1')).toEqual([{ agent: 'planner', owner: 'alice' }]);
       expect(await agentTasks.get({ ...KEY, id: 'over' })).toBeUndefined();
-      // Its id stays taken, it can be written, and the sweeper does not remove it.
+      // The task still counts as valid: another caller cannot use its id, a write succeeds, and the sweeper does not
+      // remove it.
       expect(await agentTasks.write(write({ owner: 'bob' }))).toBe(false);
       expect(await agentTasks.write(write({ seq: 2 }))).toBe(true);
       expect(await agentTasks.sweep()).toBe(1);
       expect((await agentTasks.get(KEY))?.seq).toBe(2);
       expect(Math.abs((await agentTasks.get(KEY))!.updatedAt - RealNow())).toBeLessThan(MINUTE);
-      // A task that was created meanwhile is still valid after the clock is correct again.
+      // A task that was created during the jump is still valid after the clock is correct again.
       await agentTasks.write(write({ id: 'made' }));
       vi.restoreAllMocks();
       expect(await agentTasks.get({ ...KEY, id: 'made' })).toMatchObject({ id: 'made' });

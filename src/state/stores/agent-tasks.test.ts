@@ -123,7 +123,7 @@ describe.each(ENGINES)('agent tasks on %s', (engine) => {
         if (events === undefined) reads.lost++;
         else expect(events.map(({ seq }) => seq)).toEqual(events.map((_, i) => seen + 1 + i));
         seen = events?.at(-1)?.seq ?? seen;
-        // Some reads start again from an older position.
+        // Some of the reads start at an older position.
         if (reads.made % 3 === 0 && seen < last) seen = Math.max(0, seen - 20);
       }
     };
@@ -275,7 +275,7 @@ describe.each(ENGINES)('agent tasks on %s', (engine) => {
       });
     expect(await change(1, 'TASK_STATE_WORKING')).toBe(true);
     let heard = 0;
-    // With SQLite there is one replica, and its own listeners are notified.
+    // With SQLite there is one replica, which notifies its own listeners.
     const off = (engine === 'sqlite' ? here! : there!).onChanged(KEY, () => {
       heard += 1;
     });

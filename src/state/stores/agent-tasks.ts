@@ -41,7 +41,7 @@ export interface AgentTaskWrite<T> {
   readonly task: Omit<AgentTask<T>, 'updatedAt' | 'followedUntil' | 'follower'>;
   /** Unchanged if undefined. */
   readonly followedUntil?: number | null;
-  /** The replica that follows the task until then. */
+  /** The replica that follows the task until `followedUntil`. */
   readonly follower?: string;
   /** Writes only if this replica still follows the task. */
   readonly heldBy?: string;
@@ -96,7 +96,7 @@ interface EventRow extends Row {
 export const KEPT_EVENTS = 512;
 
 const CLAIMS_AT_ONCE = 100;
-/** Later than every expiry. */
+/** A time after every possible expiry. */
 const NEVER = Number.MAX_SAFE_INTEGER;
 
 const COLUMNS = `agent, owner, id, upstream_id, context_id, state, status_at, json, seq, dialect, created_at, updated_at,
@@ -109,7 +109,7 @@ const named = ({ agent, owner, id }: AgentTaskKey): string[] => [agent, owner, i
  * the claim to follow a task *is* a due time, so the tasks of a dead replica become due by themselves.
  */
 export class AgentTasks<T = unknown> implements Expiring {
-  /** Small, because a task may have hundreds of events. */
+  /** The batch is small, because a task may have hundreds of events. */
   readonly batch = 50;
   readonly #db: Db;
 

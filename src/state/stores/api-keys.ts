@@ -1,7 +1,7 @@
 import { wallMs } from '../clock.js';
 import type { Db, Row, Statement } from '../db.js';
 
-/** The scope of an API key: what its caller is, and what it may see and use. */
+/** The scope of an API key: the identity of its caller, and what this caller may see and use. */
 export interface ApiKeyScope {
   readonly roles: readonly string[];
   readonly servers: readonly string[];

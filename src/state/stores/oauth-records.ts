@@ -9,7 +9,7 @@ export interface OAuthRecord {
   /** The content, encrypted. */
   readonly sealed: string;
   readonly grantId: string | undefined;
-  /** A second name, by which sessions are found. */
+  /** A second unique id, by which a session can be looked up. */
   readonly uid: string | undefined;
   /** The user to whom the record belongs. */
   readonly account: string | undefined;
@@ -73,7 +73,7 @@ export class OAuthRecords implements Expiring {
     return rows.length > 0;
   }
 
-  /** Moves the end of a record's life to a later time. A record that was removed stays removed. */
+  /** Extends the expiry of a record. A record that was removed stays removed. */
   async extend(model: string, id: string, expiresAt: number): Promise<void> {
     const sql = 'UPDATE oauth_records SET expires_at = $3 WHERE model = $1 AND id = $2 AND expires_at < $3';
     await this.#db.q(sql, [model, id, expiresAt]);
@@ -106,7 +106,7 @@ export class OAuthRecords implements Expiring {
     return rows.map(({ id }) => id);
   }
 
-  /** Removes the records of one kind whose lives end first. */
+  /** Removes the records of one kind that expire first. */
   async removeFirstToEnd(model: string, count: number): Promise<void> {
     await this.#db.q(
       `DELETE FROM oauth_records WHERE model = $1 AND id IN

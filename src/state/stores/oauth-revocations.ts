@@ -10,13 +10,13 @@ export interface Revocation {
 }
 
 export interface NewRevocations {
-  /** Pass it to the next read. */
+  /** The highest number that was read; the next read starts after it. */
   readonly seq: number;
   readonly revocations: readonly Revocation[];
 }
 
 const COUNTER = 'oauth_revocations';
-/** Rows of one read. */
+/** Maximum number of rows per read. */
 const PAGE = 1_000;
 
 /**

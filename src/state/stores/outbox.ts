@@ -111,8 +111,8 @@ interface OutboxRow extends Row {
 }
 
 /**
- * A queue in which the lease *is* the next due time: a claimed message becomes due again after the lease, so that the
- * messages of a dead worker come back by themselves.
+ * A queue in which the end of a lease *is* the next due time. A claimed message becomes due again when its lease ends,
+ * so other workers get the messages of a dead worker.
  */
 export class Outbox<T = unknown> implements Expiring {
   readonly batch = 500;
@@ -150,7 +150,8 @@ export class Outbox<T = unknown> implements Expiring {
       AND NOT EXISTS (SELECT 1 FROM outbox p WHERE p.dead = 0 AND p.lane = o.lane AND p.id < o.id)`;
     let which = first;
     if (perTarget < limit) {
-      // Only the oldest messages are divided among targets: a scan of all would get slower with the queue's length.
+      // Only the oldest messages are divided among the targets, because a scan of all messages takes longer the longer
+      // the queue is.
       const seen = params.push(perTarget, FAIR_WINDOW);
       which = `dead = 0 AND due_at <= $1 AND id IN (
         SELECT id FROM (

@@ -67,7 +67,7 @@ const TOPIC = 'pins';
 const POLL_MS = 500;
 const COLUMNS = 'server, kind, name, hash, earlier, body, seen_hash, reason, flags';
 const DETAILS = `${COLUMNS}, definition, seen_definition, first_at, changed_at, approved_at`;
-/** Rows of one transaction. */
+/** Maximum number of rows per transaction. */
 const CHUNK = 200;
 /** Approved hashes that stay valid after a newer approval. */
 const MOST_EARLIER = 8;
@@ -91,10 +91,10 @@ export class Pins {
     this.#pollMs = pollMs;
   }
 
-  /** The pins that changed after a version; all of them for version 0 and after a removal. */
+  /** The pins that changed after a version; all pins for version 0 and after a removal. */
   async since(version: number): Promise<{ version: number; pins: Pin[]; all: boolean }> {
     const { newest, removed } = await this.#versions();
-    // After a removal, the pins that are left are read as a whole.
+    // After a removal, all pins that are left are read.
     const all = version === 0 || removed > version;
     if (newest === version) return { version, pins: [], all: false };
     const rows = await this.#db.q<PinRow>(`SELECT ${COLUMNS} FROM pins WHERE rev > $1`, [all ? 0 : version]);
@@ -109,8 +109,8 @@ export class Pins {
   }
 
   /**
-   * Pins items on first sight; an item with a reason waits for an approval. Returns those that were not pinned yet: of
-   * several replicas that see an item at once, one pins it.
+   * Pins items on first sight; an item with a reason waits for an approval. Returns those that were not pinned yet: if
+   * several replicas see an item at the same time, only one of them pins it.
    */
   async insert(pins: readonly SeenPin[]): Promise<PinKey[]> {
     const inserted: PinKey[] = [];
@@ -124,7 +124,10 @@ export class Pins {
     return inserted;
   }
 
-  /** Stores a definition that differs. Returns the approved hash; undefined if another replica stored it before. */
+  /**
+   * Stores a definition that differs from the approved one. Returns the approved hash; undefined if another replica has
+   * stored the definition before.
+   */
   async change({ server, kind, name, hash, body, definition, reason, flags }: SeenPin): Promise<string | undefined> {
     const params: Value[] = [server, kind, name, hash, body, definition, reason, JSON.stringify(flags), wallMs()];
     const results = await this.#db.tx([

@@ -40,7 +40,7 @@ describe.each(ENGINES)('a copy of the registry on %s', (engine) => {
     }
   });
 
-  test('leaves out an entry that cannot be read, until it can', async () => {
+  test('leaves out an entry while the entry cannot be read', async () => {
     await a.registry.put('server', 'files', { good: true });
     await a.registry.put('server', 'other', {});
     const copy = new RegistryCopy(a.registry, 'server');
@@ -49,7 +49,7 @@ describe.each(ENGINES)('a copy of the registry on %s', (engine) => {
     await a.registry.put('server', 'files', { good: false });
     await a.db.q(`UPDATE registry SET json = 'parley-envelope-1.broken' WHERE name = 'files'`);
     expect([...(await copy.update()).keys()]).toEqual(['other']);
-    // Written again under the same revision, as after a rotation of keys.
+    // The same value with the same revision, as a rotation of keys writes it.
     await a.db.q(`UPDATE registry SET json = $1 WHERE name = 'files'`, [row!.json]);
     expect((await copy.update()).get('files')?.value).toEqual({ good: true });
   });

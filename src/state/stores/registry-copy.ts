@@ -30,9 +30,11 @@ export class RegistryCopy<T> {
       this.#newest = Math.max(this.#newest, row.rev);
     }
     for (const { name } of changes.unreadable) this.#rows.delete(name);
-    // The next update reads them again: their key may be found, or another replica may encrypt them again.
+    // The next update reads these entries again: their key may be configured by then, or another replica may have
+    // encrypted them again.
     this.#newest = Math.min(this.#newest, ...changes.unreadable.map(({ rev }) => rev - 1));
-    // A new entry is always among the changes, so the numbers differ only if some were removed or are unreadable.
+    // A new entry is always among the changed entries. The numbers therefore differ only if entries were removed or are
+    // unreadable.
     if (this.#rows.size !== changes.total) {
       const names = await this.#registry.names(this.#kind);
       for (const name of this.#rows.keys()) if (!names.has(name)) this.#rows.delete(name);

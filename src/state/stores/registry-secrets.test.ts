@@ -28,7 +28,7 @@ describe.each(ENGINES)('secrets of registered servers on %s', (engine) => {
     const [copied] = await texts();
     await a.db.q('UPDATE registry SET json = $1 WHERE name = $2', [copied!, 'other']);
     await expect(a.registry.get('server', 'other')).rejects.toThrow('belongs to another row');
-    // The others stay in use.
+    // The other entries stay in use.
     expect((await a.registry.list()).map(({ name }) => name)).toEqual(['files']);
   });
 

@@ -10,7 +10,7 @@ beforeEach(() => {
 });
 afterEach(() => rmSync(folder, { recursive: true, force: true }));
 
-test('processes that share an embedded database look for changes within a second', async () => {
+test('a process notices a change by another process on the same embedded database within a second', async () => {
   const a = await openState({ data: folder });
   vi.useFakeTimers({ toFake: ['setInterval', 'clearInterval'] });
   const b = await openState({ data: folder });

@@ -58,8 +58,8 @@ export interface RegistryOptions {
 }
 
 /**
- * Registered servers and agents: all are read at the start, and then those that change. Entries are encrypted. Rows of
- * earlier versions are plain JSON; they are read, and written again encrypted.
+ * Registered servers and agents. All entries are read at the start, and later only the entries that change. Entries are
+ * encrypted. Rows of earlier versions are plain JSON; they are read, and written again encrypted.
  */
 export class Registry<T = unknown> {
   readonly #db: Db;
@@ -147,7 +147,10 @@ export class Registry<T = unknown> {
     return removed;
   }
 
-  /** Encrypts the rows that are plain, or under an old key. Returns their number, and that of unreadable rows. */
+  /**
+   * Encrypts the rows that are plain or under an old key. Returns the number of these rows, and the number of
+   * unreadable rows.
+   */
   async rotate(): Promise<{ rewritten: number; failed: number }> {
     const result = { rewritten: 0, failed: 0 };
     for (const row of await this.#db.q<EntryRow>(`SELECT ${COLUMNS} FROM registry`)) {
@@ -197,7 +200,7 @@ export class Registry<T = unknown> {
     };
   }
 
-  /** One entry that cannot be decrypted must not keep the others from use. */
+  /** An entry that cannot be decrypted must not make the other entries unusable. */
   #readable(row: EntryRow): RegistryRow<T>[] {
     try {
       return [this.#entry(row)];

@@ -17,7 +17,7 @@ describe.each(ENGINES.filter((engine) => engine !== 'postgres+redis'))('recorded
   const choices = (pool: string, from: number, to: number) =>
     Array.from({ length: to - from }, (_, index) => ({ pool, value: { number: from + index } }));
 
-  test('the latest of a pool are read in their order', async () => {
+  test('the latest choices of a pool are read, oldest first', async () => {
     const store = new ReplicaChoices(state.db);
     await store.add(choices('server:a', 0, 30), 60_000);
     await store.add(choices('server:b', 0, 2), 60_000);
@@ -29,7 +29,7 @@ describe.each(ENGINES.filter((engine) => engine !== 'postgres+redis'))('recorded
     ]);
   });
 
-  test('expired rows, and the oldest beyond the limit, are removed', async () => {
+  test('expired rows, and the oldest rows beyond the limit, are removed', async () => {
     const store = new ReplicaChoices(state.db, 20);
     await store.add(choices('server:a', 0, 5), -1);
     expect(await store.latest('server:a', 10)).toEqual([]);

@@ -3,10 +3,10 @@ import type { Db, Statement } from '../db.js';
 import { newId } from '../ids.js';
 import type { Expiring } from '../sweeper.js';
 
-/** Rows over all pools; the oldest go first. */
+/** Maximum number of rows over all pools; the oldest rows are removed. */
 const MOST_ROWS = 100_000;
 
-/** Choices among equivalent upstreams, by pool and in the order of their ids, which sort by time. */
+/** Choices among equivalent upstreams, by pool and in the order of their ids, which is the order of time. */
 export class ReplicaChoices<T = unknown> implements Expiring {
   readonly batch = 1_000;
   readonly #db: Db;
@@ -33,7 +33,7 @@ export class ReplicaChoices<T = unknown> implements Expiring {
     return rows.reverse().map(({ json }) => JSON.parse(json) as T);
   }
 
-  /** The pools with choices, and their numbers. */
+  /** Each pool that has choices, with the number of its choices. */
   async pools(): Promise<{ readonly pool: string; readonly count: number }[]> {
     const sql = `SELECT pool, COUNT(*) AS count FROM replica_choices WHERE expires_at > $1 GROUP BY pool ORDER BY pool`;
     const rows = await this.#db.q<{ pool: string; count: number }>(sql, [wallMs()]);

@@ -23,7 +23,7 @@ describe.each(ENGINES)('outcomes of searches on %s', (engine) => {
   beforeEach(() => cluster.clear());
   afterAll(() => cluster.stop());
 
-  test('an outcome of A is read at B once, with its version; a repetition changes nothing', async () => {
+  test('replica B reads an outcome that replica A added once, with its version; a repetition changes nothing', async () => {
     await a.routingOutcomes.add([{ ...outcome('ann', 4_294_967_295), text: 'read a file' }]);
     const first = await b.routingOutcomes.since(0);
     expect(first).toMatchObject({ all: true, weights: { terms: 0, votes: 0 } });
@@ -34,7 +34,7 @@ describe.each(ENGINES)('outcomes of searches on %s', (engine) => {
     expect(second.outcomes.map(({ caller }) => caller)).toEqual(['ben']);
   });
 
-  test('after an hour a repetition makes an outcome the latest of its caller, which then stays longest', async () => {
+  test('after an hour, a repetition makes an outcome the newest of its caller, so it is removed last', async () => {
     const store = new RoutingOutcomes(a.db, a.bus, { mostPerCaller: 10 });
     await store.add(many('ann', 10));
     const { version } = await b.routingOutcomes.since(0);
@@ -57,7 +57,7 @@ describe.each(ENGINES)('outcomes of searches on %s', (engine) => {
     expect(after.outcomes).toEqual([]);
   });
 
-  test('a change at A wakes the watch of B', async () => {
+  test('a change at replica A wakes the watch of replica B', async () => {
     let calls = 0;
     const stop = b.routingOutcomes.watch(() => {
       calls += 1;
@@ -70,7 +70,7 @@ describe.each(ENGINES)('outcomes of searches on %s', (engine) => {
     }
   });
 
-  test('forgets by caller, server and tool, or all; then the weights are 0', async () => {
+  test('forgets the outcomes of a caller, server or tool, or all outcomes, and then sets the weights to 0', async () => {
     const { routingOutcomes } = a;
     await routingOutcomes.add([outcome('ann', 1), outcome('ben', 2), outcome('ben', 3, 'mail', 'send')]);
     await routingOutcomes.choose({ terms: 0.3, votes: 0.2 });
@@ -84,7 +84,7 @@ describe.each(ENGINES)('outcomes of searches on %s', (engine) => {
     expect((await b.routingOutcomes.since(left.version)).weights).toEqual({ terms: 0, votes: 0 });
   });
 
-  test('limits one caller, and all; the caller with the most loses first', async () => {
+  test('limits the outcomes of one caller and of all; above the total limit, the caller with the most outcomes loses some first', async () => {
     const store = new RoutingOutcomes(a.db, a.bus, { most: 100, mostPerCaller: 60 });
     await store.add(many('mallory', 80));
     expect((await store.since(0)).outcomes).toHaveLength(60);
@@ -96,7 +96,7 @@ describe.each(ENGINES)('outcomes of searches on %s', (engine) => {
     expect([of('ann'), of('ben'), of('mallory')]).toEqual([30, 30, 40]);
   });
 
-  test('old outcomes are swept', async () => {
+  test('the sweeper removes old outcomes', async () => {
     await a.routingOutcomes.add([outcome('ann', 1), outcome('ann', 2)]);
     expect(await a.routingOutcomes.sweep()).toBe(0);
     await a.db.q('UPDATE routing_outcomes SET at = 1 WHERE query = 1');

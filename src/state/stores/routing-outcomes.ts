@@ -27,7 +27,7 @@ export interface RoutingForget {
 
 export interface RoutingOutcomesOptions {
   readonly pollMs?: number;
-  /** The most outcomes of all callers, and of one. */
+  /** The maximum number of outcomes of all callers, and of one caller. */
   readonly most?: number;
   readonly mostPerCaller?: number;
 }
@@ -45,13 +45,16 @@ const TOPIC = 'routing';
 const POLL_MS = 500;
 const MOST = 5_000;
 const MOST_PER_CALLER = 1_000;
-/** A limit is exceeded by this share before rows are removed: a removal makes every replica read all rows again. */
+/**
+ * Rows are removed only when a limit is exceeded by this share, because a removal makes every replica read all rows
+ * again.
+ */
 const SLACK = 0.1;
-/** Days after which an outcome no longer counts. */
+/** The number of days after which an outcome no longer counts. */
 const KEPT_MS = 90 * 24 * 60 * 60 * 1000;
 /** A repetition this soon does not count, so that repetitions cause few writes. */
 const REPEATED_MS = 60 * 60 * 1000;
-/** Weights are stored as integers. */
+/** Weights are stored as integers: the weight times this number. */
 const UNIT = 1_000;
 
 // The version increases in the same transaction as the rows, so that a replica that misses the hint sees the change.
@@ -63,11 +66,11 @@ const RAISE_REPLAY = `INSERT INTO meta (key, value) VALUES ('routing.replay', 1)
   ON CONFLICT (key) DO UPDATE SET value = meta.value + 1`;
 const SET = `INSERT INTO meta (key, value) VALUES ($1, $2) ON CONFLICT (key) DO UPDATE SET value = excluded.value`;
 const KEYS = 'caller, query, server, tool';
-/** Each outcome with its age among those of its caller: 1 for the newest. */
+/** Numbers the outcomes of each caller by age: 1 is the newest. */
 const AGED = `(SELECT ${KEYS}, rev, ROW_NUMBER() OVER (PARTITION BY caller ORDER BY rev DESC, query, server, tool) AS age
   FROM routing_outcomes) aged`;
 
-/** The outcomes that search learns from, limited in all and per caller. The oldest are forgotten first. */
+/** The outcomes that the search learns from, limited in total and per caller. The oldest outcomes are removed first. */
 export class RoutingOutcomes implements Expiring {
   readonly batch = 500;
   readonly #db: Db;
@@ -109,7 +112,10 @@ export class RoutingOutcomes implements Expiring {
     return { ...common, outcomes: rows.map(outcomeOf), all };
   }
 
-  /** Adds outcomes. An equal one that exists already counts once; after an hour, a repetition makes it the latest. */
+  /**
+   * Adds outcomes. An outcome that is stored already is not counted again; after an hour, its repetition makes it the
+   * newest of its caller.
+   */
   async add(outcomes: readonly RoutingOutcome[]): Promise<void> {
     await this.#db.tx([[RAISE, []], ...outcomes.map(insertion)]);
     await this.#trim();
@@ -167,7 +173,10 @@ export class RoutingOutcomes implements Expiring {
     };
   }
 
-  /** Removes the oldest outcomes of callers with too many, and of those with the most if there are too many in all. */
+  /**
+   * Removes the oldest outcomes of callers with too many outcomes. If the total is too large, also removes outcomes of
+   * the callers with the most.
+   */
   async #trim(): Promise<void> {
     const rows = await this.#db.q<{ n: number }>(
       'SELECT CAST(COUNT(*) AS INTEGER) AS n FROM routing_outcomes GROUP BY caller',

@@ -9,7 +9,7 @@ const row = (more: Partial<ScoreRow> = {}): ScoreRow => ({
   ...{ count: 2, total: 1_500, lowest: 500, lowestRequest: 'r1', ...more },
 });
 
-describe.each(['sqlite', 'postgres'] as const)('scores in %s', (engine) => {
+describe.each(['sqlite', 'postgres'] as const)('scores on %s', (engine) => {
   let cluster: Cluster;
   beforeAll(async () => {
     cluster = await startCluster(engine, QUICK);
@@ -30,7 +30,7 @@ describe.each(['sqlite', 'postgres'] as const)('scores in %s', (engine) => {
     ]);
   });
 
-  test('filters, and continues after a row', async () => {
+  test('lists the rows that match a filter, and continues after a given row', async () => {
     const { scores } = await cluster.open();
     const all = ['a', 'b', 'c'].flatMap((target) => [NOW - HOUR, NOW].map((since) => row({ target, since })));
     await scores.add([...all, row({ evaluator: 'latency', upstream: 'clock' })]);
@@ -46,7 +46,7 @@ describe.each(['sqlite', 'postgres'] as const)('scores in %s', (engine) => {
     expect(found).toEqual(all);
   });
 
-  test('old rows go, and the oldest ones beyond the limit', async () => {
+  test('the sweeper removes old rows, and the oldest rows beyond the limit', async () => {
     const { db, scores } = await cluster.open();
     const old = row({ since: NOW - 8 * 24 * HOUR });
     const hours = Array.from({ length: 6 }, (_, hour) => row({ since: NOW - hour * HOUR }));

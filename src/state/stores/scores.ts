@@ -16,23 +16,23 @@ export interface ScoreRow {
 }
 
 export interface ScoreFilter {
-  /** Only hours that begin then or later. */
+  /** Lists only hours that begin at this time or later. */
   readonly since: number;
   readonly evaluator?: string | undefined;
   readonly upstream?: string | undefined;
   readonly target?: string | undefined;
-  /** The key of the row before the first one. */
+  /** The key of the row after which the list begins. */
   readonly after?: Pick<ScoreRow, 'evaluator' | 'upstream' | 'target' | 'since'> | undefined;
   readonly limit: number;
 }
 
-/** How long an hour of scores is kept, and how many of them. */
+/** How long the scores of an hour are kept. */
 const KEEP_MS = 7 * 24 * 3_600_000;
 const MOST_ROWS = 50_000;
 
 const COLUMNS = 'evaluator, upstream, target, since, count, total, lowest, lowest_request';
 
-/** Sums of scores by hour. Every replica adds to the same rows. */
+/** The sums of the scores of each hour. All replicas add to the same rows. */
 export class Scores implements Expiring {
   readonly batch = 1_000;
   readonly #db: Db;

@@ -230,7 +230,7 @@ describe.each(ENGINES)('the stores on %s', (engine) => {
       const outbox = new Outbox<number>(state.db);
       for (;;) {
         const claimed = await outbox.claim(7);
-        // A worker that finds all due messages locked by others has not finished yet.
+        // A worker that finds all due messages locked by other workers has not finished yet.
         if (claimed.length === 0 && (await outbox.depth()).waiting === 0) return;
         for (const { id, value } of claimed) {
           taken.push(value);
@@ -315,7 +315,7 @@ describe.each(ENGINES)('the stores on %s', (engine) => {
         await store.create({ id, principal: 'p', value: 0 }, [{ lane: id, target: 'r', value: 0 }]).catch(() => {});
         for (let step = 1; step <= 5; step++) {
           const seen = await insist(() => store.get(id));
-          if (!seen) return; // The creation failed with an error.
+          if (!seen) return; // Ignored: the creation has failed with an error.
           const message = { lane: id, target: 'r', value: seen.value + 1 };
           const rev = await store
             .update({ id, rev: seen.rev, value: seen.value + 1 }, [message])
@@ -344,7 +344,7 @@ describe.each(ENGINES)('the stores on %s', (engine) => {
       for (const [id, value] of acked) expect((await a.tasks.get(id))!.value).toBeGreaterThanOrEqual(value);
       for (const task of await new Tasks<number>(a.db).listByPrincipal('p')) {
         const values = delivered.get(task.id)!;
-        // Repeated and late deliveries are allowed; missing or reordered first deliveries are not.
+        // A message may be delivered again later. Its first delivery must not be missing or out of order.
         const firstSeen = values.filter((value, i) => values.indexOf(value) === i);
         expect(firstSeen).toEqual(Array.from({ length: task.value + 1 }, (_, i) => i));
       }

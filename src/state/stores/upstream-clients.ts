@@ -15,7 +15,10 @@ const idOf = ({ issuer, upstream, redirectUri }: UpstreamClientKey): string =>
     .update(JSON.stringify([issuer, upstream, redirectUri]))
     .digest('hex');
 
-/** An upstream may name another issuer each time; the oldest registrations go. */
+/**
+ * Maximum number of registrations per upstream; the oldest are removed. A server could otherwise name a new issuer each
+ * time and fill the table.
+ */
 const MOST_PER_UPSTREAM = 20;
 
 const rowOf = (id: string): readonly string[] => ['upstream_clients', id];
@@ -36,7 +39,10 @@ export class UpstreamClients {
     return row && (JSON.parse(this.#envelope.open(rowOf(id), row.secret).text) as T);
   }
 
-  /** Stores a client unless there is one. Returns the stored one: of two replicas that register, one wins. */
+  /**
+   * Stores a client unless one is stored already. Returns the stored client: if two replicas register at the same time,
+   * both use the first client.
+   */
   async add<T extends object>(key: UpstreamClientKey, client: T): Promise<T> {
     const id = idOf(key);
     await this.#db.tx([
@@ -58,7 +64,7 @@ export class UpstreamClients {
     await this.#db.q('DELETE FROM upstream_clients WHERE id = $1', [idOf(key)]);
   }
 
-  /** Encrypts the rows that are under an old key. Returns their number, and that of unreadable rows. */
+  /** Encrypts the rows under an old key again. Returns the number of these rows, and the number of unreadable rows. */
   async rotate(): Promise<{ rewritten: number; failed: number }> {
     const result = { rewritten: 0, failed: 0 };
     for (const { id, secret } of await this.#db.q<{ id: string; secret: string }>(

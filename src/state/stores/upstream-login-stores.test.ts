@@ -15,7 +15,7 @@ describe.each(ENGINES)('sign-ins at upstreams on %s', (engine) => {
   beforeEach(() => cluster.clear());
   afterAll(() => cluster.stop());
 
-  test('S5: a sign-in begun at A is taken at B, by exactly one of many', async () => {
+  test('S5: a sign-in that began at replica A can be taken once at any replica', async () => {
     await a.upstreamLogins.put('state-1', 'ada', { verifier: 'canary' }, 60_000);
     const taken = await Promise.all(
       Array.from({ length: 10 }, (_, i) => (i % 2 ? a : b).upstreamLogins.take('state-1')),
@@ -23,22 +23,22 @@ describe.each(ENGINES)('sign-ins at upstreams on %s', (engine) => {
     expect(taken.filter((each) => each !== undefined)).toEqual([{ verifier: 'canary' }]);
   });
 
-  test('S5: an expired sign-in is not given, and swept', async () => {
+  test('S5: an expired sign-in cannot be taken, and the sweeper removes it', async () => {
     await a.upstreamLogins.put('old', 'ada', {}, -1);
     await a.upstreamLogins.put('older', 'ada', {}, -1);
     expect(await b.upstreamLogins.take('old')).toBeUndefined();
     expect(await b.upstreamLogins.sweep()).toBe(1);
   });
 
-  test('a caller has a bounded number of sign-ins; those of others stay', async () => {
-    await a.upstreamLogins.put('of-ben', 'ben', { n: -1 }, 1_000);
+  test('a caller has a bounded number of sign-ins; the sign-ins of other callers stay', async () => {
+    await a.upstreamLogins.put('of-ben', 'ben', { n: -1 }, 50_000);
     for (let n = 0; n < 25; n++) await a.upstreamLogins.put(`s${n}`, 'ada', { n }, 60_000 + n);
     expect(await a.upstreamLogins.take('s0')).toBeUndefined();
     expect(await a.upstreamLogins.take('s24')).toEqual({ n: 24 });
     expect(await a.upstreamLogins.take('of-ben')).toEqual({ n: -1 });
   });
 
-  test('of two replicas that register the gateway, one wins; the client belongs to its issuer', async () => {
+  test('of two replicas that register the gateway, one wins; the client is used at its issuer only', async () => {
     const [first, second] = await Promise.all([
       a.upstreamClients.add(KEY, { client: 'of-a' }),
       b.upstreamClients.add(KEY, { client: 'of-b' }),

@@ -89,7 +89,7 @@ interface Stored extends Row {
 const COLUMNS =
   'id, caller, issuer, resource, upstream, variant, secret, state, reason, since, expires_at, retry_at, attempts, rev, created_at, updated_at';
 
-/** How long an unused row is kept. */
+/** How long an unused secret is kept. */
 const KEEP_MS = 400 * 24 * 3_600_000;
 const MOST_REASON = 500;
 
@@ -122,7 +122,7 @@ export class VaultRows implements Expiring {
     const [row] = await this.#db.q<Stored>(`SELECT ${COLUMNS} FROM vault WHERE id = $1`, [vaultId(key)]);
     if (!row) return undefined;
     const { text, stale } = this.#envelope.open(rowOf(key), row.secret);
-    // Lazily: the value can be read in any case, so a failed write only postpones the rewriting.
+    // The value can be read in any case, so a failed write only postpones the rewriting.
     if (stale) void this.#rewrite(row).catch(() => {});
     return { ...described(row), secret: JSON.parse(text) as T };
   }
@@ -135,7 +135,7 @@ export class VaultRows implements Expiring {
   async put(key: VaultKey, secret: unknown, status: NewStatus, maxRows: number): Promise<VaultRow | undefined> {
     const written = await this.#insert(key, secret, status, maxRows);
     if (written) return written;
-    // Unusable secrets make room first; a usable one is never removed for another.
+    // Removes unusable secrets to make room. A usable secret is never removed for another one.
     const gone = await this.#db.q(
       `DELETE FROM vault WHERE id IN (SELECT id FROM vault WHERE caller = $1 AND state <> 'active'
        ORDER BY updated_at LIMIT 1) RETURNING id`,

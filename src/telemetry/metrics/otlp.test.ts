@@ -4,7 +4,7 @@ import { metricsOf, startMetricsPush, wantsMetrics } from './otlp.js';
 import { MetricRegistry } from './registry.js';
 
 describe('metrics over OTLP', () => {
-  test('are wanted if an endpoint for them is set', () => {
+  test('are exported if an endpoint for them is set', () => {
     expect(wantsMetrics({})).toBe(false);
     expect(wantsMetrics({ OTEL_EXPORTER_OTLP_ENDPOINT: 'http://localhost:4318' })).toBe(true);
     expect(wantsMetrics({ OTEL_EXPORTER_OTLP_METRICS_ENDPOINT: 'http://localhost:4318/v1/metrics' })).toBe(true);
@@ -28,7 +28,7 @@ describe('metrics over OTLP', () => {
     ]);
   });
 
-  test('end in time if no collector answers, and the failure is logged once', async () => {
+  test('stop within a limited time if no collector answers, and log the failure once', async () => {
     const warned: unknown[] = [];
     const before = process.env['OTEL_EXPORTER_OTLP_METRICS_ENDPOINT'];
     process.env['OTEL_EXPORTER_OTLP_METRICS_ENDPOINT'] = 'http://127.0.0.1:9/v1/metrics';

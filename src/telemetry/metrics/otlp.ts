@@ -9,7 +9,9 @@ import { type Environment, exportsTo, LAST_EXPORT, positive, resourceOf } from '
 import { SCOPE } from '../tracing/names.js';
 import type { MetricRegistry, ReadMetric } from './registry.js';
 
-/** Milliseconds between two exports, as OpenTelemetry defines, and the shortest interval: an export reads the database. */
+/**
+ * Milliseconds between two exports, as OpenTelemetry defines, and the shortest interval: an export reads the database.
+ */
 const INTERVAL = 60_000;
 const SHORTEST = 100;
 
@@ -32,7 +34,10 @@ export interface MetricsPush {
   close(): Promise<void>;
 }
 
-/** Begins to push. A collector that is away costs exports, never memory: the next export has the current values. */
+/**
+ * Starts the export. While a collector is away, exports are lost but no memory is used: the next export has the current
+ * values.
+ */
 export async function startMetricsPush(
   registry: Pick<MetricRegistry, 'read'>,
   { version, env, log }: MetricsPushOptions,
@@ -63,7 +68,7 @@ export async function startMetricsPush(
     const error = await new Promise<unknown>((done) =>
       exporter.export(request, ({ code, error: reason }) => done(code === 0 ? undefined : (reason ?? 'unknown'))),
     );
-    // Once per outage. The message of the transport could contain the answer of the collector.
+    // Logged once per outage, without the message of the transport, which could contain the answer of the collector.
     if (error !== undefined && !failed)
       log.warn(
         { code: (error as { code?: unknown }).code },
@@ -102,14 +107,14 @@ export async function startMetricsPush(
 /** Seconds and nanoseconds since 1970. */
 const hrTime = (ms: number): HrTime => [Math.floor(ms / 1_000), Math.round((ms % 1_000) * 1e6)];
 
-/** The numbers of the enumerations of the SDK, which is not loaded for them. */
+/** The numbers of the SDK's enumerations, copied so that the SDK need not be loaded for them. */
 const DOUBLE = 1;
 const CUMULATIVE = 1;
 const HISTOGRAM = 0;
 const GAUGE = 2;
 const SUM = 3;
 
-/** The metrics in the form that the encoder reads. Counts go on since the start of the process. */
+/** The metrics in the form that the encoder reads. Counters count from the start of the process. */
 export function metricsOf(read: readonly ReadMetric[], startTime: HrTime, endTime: HrTime): MetricData[] {
   return read.flatMap((metric): MetricData[] => {
     const { name, help, labels } = metric.spec;

@@ -34,7 +34,7 @@ describe('the text of metrics', () => {
     expect(text).toContain('\nthere 1\n');
   });
 
-  test('bounds the series of a metric: the rest shares one', async () => {
+  test('bounds the series of a metric: further combinations of labels share one series', async () => {
     const registry = new MetricRegistry();
     const counter = registry.counter({ name: 'many_total', help: 'Many.', labels: ['name'], most: 3 });
     for (let index = 0; index < 1_000; index++) counter.of(`n${index}`).add();
@@ -47,7 +47,7 @@ describe('the text of metrics', () => {
     ]);
   });
 
-  test('every metric has a name that Prometheus accepts, once', () => {
+  test('every metric has a unique name that Prometheus accepts', () => {
     const names = Object.values(METRICS).map(({ name }) => name);
     expect(new Set(names).size).toBe(names.length);
     for (const name of names) expect(name).toMatch(/^[a-z]+(_[a-z]+)+$/);

@@ -1,4 +1,7 @@
-/** Metrics, also in the text format of Prometheus. Series are found once and then updated without building labels again. */
+/**
+ * Metrics, and their text in the format of Prometheus. A caller looks a series up once and then updates it without
+ * building labels again.
+ */
 
 export interface MetricSpec {
   readonly name: string;
@@ -6,13 +9,13 @@ export interface MetricSpec {
   readonly labels: readonly string[];
   /** Upper bounds of a histogram. */
   readonly buckets?: readonly number[];
-  /** The most series; further combinations of labels share one series whose labels are all `other`. */
+  /** Maximum number of series; further combinations of labels share one series whose labels are all `other`. */
   readonly most?: number;
 }
 
 /** The label value of everything beyond the limits. */
 export const OTHER = 'other';
-/** The most series of one metric, unless its specification says otherwise. */
+/** Maximum number of series of one metric, unless its specification sets another number. */
 const MOST_SERIES = 1_000;
 
 /** One value of a gauge with its labels. */
@@ -110,12 +113,12 @@ export class MetricRegistry {
     return family;
   }
 
-  /** A value that is read when the metrics are read. */
+  /** Adds a gauge, whose value is read when the metrics are read. */
   gauge(spec: MetricSpec, read: ReadGauge): void {
     this.gauges.push({ spec, type: 'gauge', read });
   }
 
-  /** A count that another part keeps; it is read when the metrics are read. */
+  /** Adds a counter that another part of the gateway counts; its value is read when the metrics are read. */
   counted(spec: MetricSpec, read: ReadGauge): void {
     this.gauges.push({ spec, type: 'counter', read });
   }
@@ -158,7 +161,7 @@ async function samplesOf(read: ReadGauge): Promise<readonly Sample[]> {
     if (given === undefined) return [];
     return typeof given === 'number' ? [[[], given]] : [...given].slice(0, MOST_SERIES);
   } catch {
-    // The database may be away: the other metrics matter most then.
+    // Other metrics are needed most when, for example, the database is away, so one failing gauge must not fail them.
     return [];
   }
 }

@@ -1,6 +1,7 @@
 /**
- * The names of spans and attributes. Those of MCP follow the semantic conventions for generative AI, whose status is
- * still "development", so they may change: only this file has them. Those of A2A follow the same manner.
+ * The names of spans and attributes. The names for MCP follow the semantic conventions for generative AI, whose status
+ * is still "development". They may therefore change, and are in this file only. The names for A2A follow the same
+ * pattern.
  */
 export const ATTRIBUTES = {
   method: 'mcp.method.name',
@@ -44,16 +45,16 @@ export const ATTRIBUTES = {
 
 export const EXECUTE_TOOL = 'execute_tool';
 export const INVOKE_AGENT = 'invoke_agent';
-/** The spans of registrations and probes begin with these words. */
+/** The names of spans of registrations and probes begin with these words. */
 export const REGISTRATION = { server: 'mcp.server.register', agent: 'a2a.agent.register' } as const;
 export const HEALTH_PROBE = 'mcp.server.health';
-/** The span of an evaluation begins with this word. */
+/** The name of an evaluation's span begins with this word. */
 export const EVALUATE = 'evaluate';
 /** The error type of a tool that reports its failure in its result. */
 export const TOOL_ERROR = 'tool_error';
 /** The instrumentation scope of all spans. */
 export const SCOPE = 'parley';
 
-/** The name of a span: the method, and the name of its target where there are few of them. */
+/** The name of a span: the method, and the name of its target if the number of targets is small. */
 export const spanName = (method: string, target: string | undefined): string =>
   target === undefined ? method : `${method} ${target}`;

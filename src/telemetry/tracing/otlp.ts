@@ -1,6 +1,7 @@
 /**
  * Exports spans over OTLP (protobuf over HTTP). The OpenTelemetry SDK is loaded only if an endpoint is set. The spans
- * are plain objects that are made when a call has ended, so an unsampled call costs two random ids and two short records.
+ * are plain objects that are made when a call has ended, so an unsampled call costs two random ids and two short
+ * records.
  */
 import type { Attributes, SpanContext } from '@opentelemetry/api';
 import type { OTLPTraceExporter } from '@opentelemetry/exporter-trace-otlp-proto';
@@ -104,12 +105,15 @@ function hrTime(at: number): [seconds: number, nanoseconds: number] {
   return [seconds, Math.round((ms - seconds * 1_000) * 1e6)];
 }
 
-/** Milliseconds that spans wait for others, and limits on the spans of one request and of the queue. */
+/** How many milliseconds a span waits for others, and limits on the spans of one request and of the queue. */
 const DELAY = 5_000;
 const MOST_SENT = 512;
 const MOST_WAITING = 2_048;
 
-/** Spans that wait for the exporter. A collector that is slow or away costs spans, never memory or time of calls. */
+/**
+ * Spans that wait for the exporter. While a collector is slow or away, spans are lost, but calls are not delayed and
+ * memory stays bounded.
+ */
 class SpanQueue {
   private waiting: FinishedSpan[] = [];
   private timer: NodeJS.Timeout | undefined;
@@ -121,7 +125,7 @@ class SpanQueue {
 
   constructor(
     private readonly exporter: OTLPTraceExporter,
-    /** Applied when the span is sent: the form of the exporter takes several times the memory. */
+    /** Converts a span only when it is sent, because the form of the exporter takes several times the memory. */
     private readonly readable: (span: FinishedSpan) => ReadableSpan,
     private readonly delay: number,
     private readonly log: Log,
@@ -155,7 +159,7 @@ class SpanQueue {
     const error = await new Promise<unknown>((done) =>
       this.exporter.export(batch, ({ code, error: reason }) => done(code === 0 ? undefined : (reason ?? 'unknown'))),
     ).catch((reason: unknown) => reason ?? 'unknown');
-    // Once per outage. The message of the transport could contain the answer of the collector.
+    // Logged once per outage, without the message of the transport, which could contain the answer of the collector.
     if (error === undefined) {
       if (this.lost > 0)
         this.throttled.warn('lost', { spans: this.lost }, 'lost spans, because the collector was away or slow');

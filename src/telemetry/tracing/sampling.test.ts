@@ -20,7 +20,7 @@ test('the decision of the client counts if the sampler is based on the parent', 
   expect(isSampled(samplingOf({ OTEL_TRACES_SAMPLER: 'always_off' }, 5), id, true)).toBe(false);
 });
 
-test('ids have their length and differ, also where the pool of random digits ends', () => {
+test('ids have the right length and differ, also at the end of the pool of random digits', () => {
   const ids = Array.from({ length: 500 }, (_, at) => (at % 3 === 0 ? newTraceId() : newSpanId()));
   for (const [at, id] of ids.entries()) expect(id).toMatch(at % 3 === 0 ? /^[\da-f]{32}$/ : /^[\da-f]{16}$/);
   expect(new Set(ids).size).toBe(ids.length);
@@ -30,7 +30,7 @@ test('the given percentage of new traces is sampled', () => {
   const sampling = samplingOf({}, 5);
   let sampled = 0;
   for (let i = 0; i < 20_000; i++) if (isSampled(sampling, newTraceId(), undefined)) sampled++;
-  // Ten standard deviations.
+  // Ten standard deviations on both sides of the expected 1,000.
   expect(sampled).toBeGreaterThan(690);
   expect(sampled).toBeLessThan(1_310);
 });

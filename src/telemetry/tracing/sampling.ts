@@ -35,7 +35,10 @@ function ratioOf(text: string | undefined): number {
   return ratio;
 }
 
-/** The same decision for the same trace in every replica: the last 56 bits of its id are random. */
+/**
+ * Every replica decides the same for a trace, because only the id of the trace decides. The last 56 bits of the id are
+ * random.
+ */
 export function isSampled(
   { parentBased, ratio }: Sampling,
   traceId: string,
@@ -46,7 +49,9 @@ export function isSampled(
   return lastBits(traceId) / 0x1_0000_0000 < ratio;
 }
 
-/** The last 32 bits of an id of lower-case hexadecimal digits. Runs for every call, so no text is cut out and parsed. */
+/**
+ * The last 32 bits of an id of lower-case hexadecimal digits. Runs for every call, so no text is cut out and parsed.
+ */
 function lastBits(traceId: string): number {
   let bits = 0;
   for (let at = traceId.length - 8; at < traceId.length; at++) {
@@ -58,5 +63,5 @@ function lastBits(traceId: string): number {
 
 const ZERO = 48;
 const NINE = 57;
-/** The code of the letter `a`, less the value of the digit. */
+/** The code of the letter `a` minus 10, the value of this digit. */
 const BEFORE_A = 87;

@@ -18,9 +18,9 @@ export interface FinishedSpan {
   readonly error: string | undefined;
 }
 
-/** Takes the spans of calls. */
+/** Receives the spans of calls. */
 export interface Tracing {
-  /** Whether a trace that begins here is exported, or one with this parent. */
+  /** Whether a trace is exported that begins here (`parentSampled` undefined) or at a parent with this decision. */
   sampled(traceId: string, parentSampled: boolean | undefined): boolean;
   /** Whether the spans of a failed call are exported although its trace is not sampled. */
   readonly exportErrors: boolean;
@@ -28,14 +28,14 @@ export interface Tracing {
 }
 
 /**
- * The pool of digits is small, because an id is a part of its text: while an id is in use, the whole text stays in
- * memory.
+ * The pool of digits is small, because an id is a slice of the pool's text. While an id is in use, the whole text stays
+ * in memory.
  */
 const POOL = Buffer.alloc(1_024);
 let digits = '';
 let at = 0;
 
-/** Random hexadecimal digits. An id is a part of a longer text: that costs less than a conversion per id. */
+/** Random hexadecimal digits, cut out of a longer text: this costs less than one conversion per id. */
 function randomDigits(count: number): string {
   if (at + count > digits.length) {
     digits = randomFillSync(POOL).toString('hex');

@@ -7,11 +7,14 @@ type Attributes = Readonly<Record<string, string | number | boolean>>;
 export interface WorkSpan {
   readonly name: string;
   readonly attributes: Attributes;
-  /** The attributes that only the end of the work shows; undefined if there was nothing to do, and no span is made. */
+  /**
+   * The attributes that are known only at the end of the work. Undefined if there was nothing to do; then no span is
+   * made.
+   */
   readonly found?: () => Attributes | undefined;
 }
 
-/** Runs work of the gateway that is not a call of a client, with a span that begins a trace of its own. */
+/** Runs work of the gateway that is not a call of a client, with a span that begins a new trace. */
 export async function traced<T>(
   tracing: Tracing | undefined,
   { name, attributes, found = () => ({}) }: WorkSpan,

@@ -1,4 +1,4 @@
-/** Data beside the body: extensions, versions, credentials, tenants. */
+/** Data of a request outside of its body: extensions, versions, credentials, tenants. */
 import { EXTENSION, requestWith } from '../../fixtures/a2a/agent.js';
 import { assert, type Case, expectError, mark, refused, say, taskOf } from '../case.js';
 import { ADA, AGENT_KEY, STRICT } from '../testbed.js';

@@ -189,7 +189,7 @@ export const MESSAGES: readonly Case[] = [
       const two = await client.get(task.id, 2);
       assert.equal(two.history?.length, 2, `asked for 2, got ${two.history?.length}`);
       assert.deepEqual(two.history?.at(-1), one.history?.at(-1), 'the newest is last');
-      // In the 0.3 proto, 0 means the whole history.
+      // In the 0.3 proto, a length of 0 means the whole history.
       if (row.version === '0.3' && row.binding !== 'jsonrpc') return;
       const none = await client.get(task.id, 0);
       assert.equal(none.history?.length ?? 0, 0, `asked for none, got ${none.history?.length}`);

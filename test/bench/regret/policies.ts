@@ -6,9 +6,9 @@ import type { ReplicaOutcome } from '../../../src/core/replica-choice/reward.js'
 export interface Policy {
   /** Returns the number of the replica, and a token for `settled`. */
   choose(requestClass: string, now: number): readonly [replica: number, token: unknown];
-  /** The call no longer occupies its replica. */
+  /** Called when the call no longer occupies its replica. */
   ended(replica: number, token: unknown): void;
-  /** The outcome is known: at the end of the call, or later. */
+  /** Called when the outcome is known: at the end of the call, or later. */
   settled(replica: number, outcome: ReplicaOutcome, now: number, token: unknown): void;
 }
 

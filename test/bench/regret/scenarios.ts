@@ -1,4 +1,4 @@
-/** Worlds of equivalent replicas whose behaviour changes over time. */
+/** Scenarios of equivalent replicas whose behaviour changes over time. */
 export interface Behaviour {
   /** The probability of a success. */
   readonly success: number;
@@ -15,7 +15,7 @@ export interface Scenario {
   readonly classes: readonly string[];
   /** Milliseconds until the outcome of a finished call is known. */
   readonly delay: number;
-  /** The behaviour of a replica at a share of the run, from 0 to 1. */
+  /** The behaviour of a replica at a time of the run, from 0 (start) to 1 (end). */
   at(replica: number, share: number, requestClass: string): Behaviour;
 }
 

@@ -1,4 +1,4 @@
-/** Runs one policy in one world. Calls arrive at random; each outcome is known when the call has ended. */
+/** Runs one policy in one scenario. Calls arrive at random times, and each outcome is known when its call has ended. */
 import { normals, seeded } from '../../../src/core/replica-choice/random.js';
 import { type ReplicaOutcome, rewardOf } from '../../../src/core/replica-choice/reward.js';
 import type { MakePolicy } from './policies.js';

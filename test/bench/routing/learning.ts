@@ -1,4 +1,7 @@
-/** Search after outcomes were seen: queries of the train split with their labels, as calls that succeeded. */
+/**
+ * Measures the search after it has learned from outcomes: queries of the train split with their labels, as successful
+ * calls.
+ */
 import { Learning } from '../../../src/core/search/learning.js';
 import { hashOf, termsOf } from '../../../src/core/search/tokenize.js';
 import type { ToolRanking } from '../../../src/core/search/tool-ranking.js';
@@ -7,7 +10,7 @@ import type { Query, RoutingSet } from './sets.js';
 
 const OUTCOMES = 1_000;
 
-/** 1,000 queries in an order without regard to the order of the file, the same in every run. */
+/** 1,000 queries in a shuffled order, which is the same in every run. */
 const spread = (queries: readonly Query[]): Query[] =>
   [...queries].sort((a, b) => hashOf(a.id) - hashOf(b.id)).slice(0, OUTCOMES);
 

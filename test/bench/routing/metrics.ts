@@ -1,4 +1,4 @@
-/** Metrics of a ranking. A slot is satisfied once, by any one of its ids. */
+/** Metrics of a ranking. The first id of a slot satisfies the slot; further ids of it do not count. */
 export interface Metrics {
   readonly r1: number;
   readonly r5: number;

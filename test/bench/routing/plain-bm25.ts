@@ -40,7 +40,10 @@ export class PlainBm25 {
     return ranked(new Map(this.scores(query).map(({ tool, score }) => [tool.id, score])));
   }
 
-  /** A server has the score of its best tool; of several needs the largest counts, each divided by its maximum. */
+  /**
+   * A server has the score of its best tool. With several needs, the scores of each need are divided by their maximum,
+   * and the largest one counts.
+   */
   servers(needs: readonly string[]): string[] {
     const found = new Map<string, number>();
     // Equal scores stay in the order of the file.

@@ -28,7 +28,7 @@ export async function measure(
   rank: (query: Query) => readonly string[] | Promise<readonly string[]>,
   slots: (query: Query) => readonly (readonly string[])[] = ({ relevant }) => relevant,
 ): Promise<Row> {
-  // Compiled code serves a running gateway: the first queries only warm up.
+  // The first queries are not measured: they let the engine compile the code, as in a running gateway.
   for (const query of queries.slice(0, 100)) await rank(query);
   const times: number[] = [];
   const metrics: Metrics[] = [];

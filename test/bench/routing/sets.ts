@@ -21,7 +21,7 @@ export interface Query {
   readonly query: string;
   readonly split: string;
   readonly steps?: readonly string[];
-  /** Slots: of each, any one id satisfies it. */
+  /** Slots. Any one id of a slot satisfies it. */
   readonly relevant: readonly (readonly string[])[];
   readonly relevant_servers?: readonly (readonly string[])[];
 }

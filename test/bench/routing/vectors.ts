@@ -1,4 +1,7 @@
-/** Search with vectors of an endpoint that the caller of the benchmark runs, through the code of the gateway. */
+/**
+ * Search with vectors, through the code of the gateway. The user of the benchmark runs the endpoint that makes the
+ * vectors.
+ */
 import { setTimeout as pause } from 'node:timers/promises';
 import { searchVectors } from '../../../src/app/search-vectors.js';
 import type { EmbeddedTool, Similarities, ToolVectors } from '../../../src/core/search/tool-vectors.js';
@@ -12,7 +15,7 @@ export interface VectorEndpoint {
   readonly weight: number;
 }
 
-/** Slow machines need minutes for the tools of a set. */
+/** Slow machines need minutes to embed the tools of a set. */
 const TIMEOUT = 60_000;
 const ATTEMPTS = 20_000;
 
@@ -44,7 +47,7 @@ export class SetVectors {
     return made;
   }
 
-  /** Tries again after a failure: a row with vectors must not contain rankings by words alone. */
+  /** Repeats a query after a failure, because a row with vectors must not contain rankings by words alone. */
   async similar(query: string): Promise<Similarities> {
     for (let attempt = 0; attempt < ATTEMPTS; attempt += 1) {
       const found = await this.vectors.similarities(query, this.tools);

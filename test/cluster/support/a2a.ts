@@ -36,7 +36,7 @@ export const piecesOf = (task: Task | undefined): string[] =>
 
 export const numbers = (count: number): string[] => Array.from({ length: count }, (_, i) => `${i + 1}`);
 
-/** Reads a stream to its end, and keeps the task as a client would build it. */
+/** Reads a stream to its end, and builds the task from the events as a client would. */
 export class Listener {
   readonly events: Event[] = [];
   /** The arrival time of each event. */

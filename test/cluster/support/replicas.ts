@@ -33,7 +33,7 @@ export interface Replicas {
     options?: readonly GatewayOptions[],
     way?: { readonly through?: number },
   ): Promise<Replica[]>;
-  /** All text in a table, as a reader of a copy of the database would see it. */
+  /** All text in a table, as a reader with a copy of the database sees it. */
   stored(table: string): Promise<string>;
   /** Stops the gateways and empties the engines. */
   reset(): Promise<void>;

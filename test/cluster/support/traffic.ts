@@ -1,4 +1,4 @@
-/** Sequential stateless calls at every replica for the duration of a test: none may fail. */
+/** Makes sequential stateless calls at every replica for the duration of a test. None of them may fail. */
 import { ModernClient, textOf } from '../../era-bridge/support/clients.js';
 import { sleep } from '../../era-bridge/support/wire.js';
 import { ALICE, type Replica } from './replicas.js';

@@ -19,7 +19,7 @@ export class CountedServer {
   readonly over: string[] = [];
   readonly cancelled: unknown[] = [];
   readonly subscribed: string[] = [];
-  /** The calls of `ticks` that no longer pause between reports. */
+  /** The calls of `ticks` that no longer pause between their progress reports. */
   hurried: (key: string) => boolean = () => false;
   private readonly general = new Map<string, ServerResponse>();
   private readonly http: Server = createServer((req, res) => {

@@ -1,4 +1,4 @@
-/** Clients written by hand, one per era: every member they send is the test's own. */
+/** Handwritten clients, one per era: the test determines every member of their messages. */
 import { Exchange, type Json, type Message } from './wire.js';
 
 const PREFIX = 'io.modelcontextprotocol';
@@ -23,7 +23,7 @@ export interface CallOptions {
   readonly requestState?: string;
   readonly meta?: Json;
   readonly capabilities?: Json;
-  /** Written instead of the serialised arguments. */
+  /** The text to send in place of the serialized arguments. */
   readonly rawArguments?: string;
 }
 
@@ -92,10 +92,10 @@ export async function answerOf(exchange: Exchange): Promise<Message> {
 
 type Answerer = (question: Message) => Json | { readonly error: object } | undefined;
 
-/** A client of the handshake era over Streamable HTTP, with its general stream open. */
+/** A legacy client over Streamable HTTP with an open GET stream. */
 export class LegacyClient {
   private id = 0;
-  /** Every request and notification of the server, with the stream it came on. */
+  /** Every request and notification of the server, with the stream on which it arrived. */
   readonly heard: (Message & { readonly on: string })[] = [];
   answer: Answerer = () => undefined;
   private general: Exchange | undefined;
@@ -171,7 +171,7 @@ export class LegacyClient {
     return this.request('tools/call', { name, arguments: args, ...more });
   }
 
-  /** Ends the session, and with it its stream. */
+  /** Ends the session and its GET stream. */
   async end(): Promise<void> {
     await new Exchange(this.url, 'DELETE', this.headers).ended;
     this.general?.abort();
@@ -182,7 +182,7 @@ export class LegacyClient {
 export const textOf = (message: Message): string =>
   message.result?.content?.[0]?.text ?? `no text in ${JSON.stringify(message)}`;
 
-/** The questions of an `input_required`, by key. */
+/** The questions of an `input_required` result, by key. */
 export const asked = (message: Message): Record<string, { method: string; params: Record<string, unknown> }> => {
   if (message.result?.resultType !== 'input_required') throw new Error(`no question: ${JSON.stringify(message)}`);
   return message.result.inputRequests ?? {};
@@ -190,6 +190,6 @@ export const asked = (message: Message): Record<string, { method: string; params
 
 export const accept = (content: Json = {}): Json => ({ action: 'accept', content });
 
-/** The same answer to every question of a round. */
+/** Gives the same answer to every question of a round. */
 export const answersTo = (message: Message, answer: Json): Record<string, Json> =>
   Object.fromEntries(Object.keys(asked(message)).map((key) => [key, answer]));

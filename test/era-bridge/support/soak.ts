@@ -1,4 +1,4 @@
-/** Many parked calls of many callers, each with a fate of its own, drawn from a seed. */
+/** Many parked calls of many callers. A seed determines the fate of each call. */
 import { accept, answerOf, answersTo, asked, ModernClient } from './clients.js';
 import { type Exchange, eventually, type Message, sleep } from './wire.js';
 import { tokenOf } from './world.js';
@@ -22,21 +22,21 @@ export interface Planned {
   readonly server: string;
   readonly fate: Fate;
   readonly rounds: number;
-  /** How long the person takes to answer each question. */
+  /** Milliseconds until the person answers a question. */
   readonly thinking: number;
 }
 
-/** What its caller saw of a call. */
+/** What the caller of a call received. */
 export interface Seen extends Planned {
   /** Answers that ended the call: results and errors, one for each request that was answered. */
   readonly ends: Message[];
-  /** Answers to requests that only repeated another. */
+  /** Answers to requests that repeat another request. */
   readonly refused: Message[];
-  /** What went against the rules. */
+  /** Deviations from the expected behaviour. */
   readonly faults: string[];
 }
 
-/** A generator of numbers in [0, 1): the same seed gives the same ones. */
+/** A random generator in [0, 1) that gives the same numbers for the same seed. */
 export function random(seed: number): () => number {
   let state = seed >>> 0;
   return () => {
@@ -49,7 +49,7 @@ export function random(seed: number): () => number {
 
 export const callerNames = (count: number): string[] => Array.from({ length: count }, (_, n) => `caller-${n}`);
 
-/** Servers that lend one session to one call get fewer of them. */
+/** Makes the plan of the calls. Servers whose sessions serve one call at a time get fewer calls. */
 export function plan(calls: number, callers: number, seed: number, servers: readonly [string, number][]): Planned[] {
   const draw = random(seed);
   const weight = servers.reduce((sum, [, share]) => sum + share, 0);
@@ -74,17 +74,17 @@ export function plan(calls: number, callers: number, seed: number, servers: read
   });
 }
 
-/** How long the tool takes after an answer, so that a second request meets it at work, or its caller can leave it there. */
+/** Milliseconds that the tool works after an answer. Meanwhile a second request arrives, or the caller disconnects. */
 const AT_WORK: Partial<Record<Fate, number>> = { twice: 3_000, differently: 3_000, disconnect: 600_000 };
 
 export interface Scene {
   url(server: string): string;
-  /** Whether the server has the answer of this call. */
+  /** Whether the server has received the answer of this call. */
   answered(key: string): boolean;
   readonly parkTtl: number;
 }
 
-/** Makes one call and sees it through. */
+/** Makes one call and acts according to its fate. */
 export async function live(planned: Planned, { url, answered, parkTtl }: Scene): Promise<Seen> {
   const seen: Seen = { ...planned, ends: [], refused: [], faults: [] };
   const client = new ModernClient(url(planned.server), undefined, tokenOf(planned.caller));
@@ -168,7 +168,7 @@ const ANSWERS: Partial<Record<Fate, { action: string }>> = {
 const answerFor = ({ fate, key }: Planned, round: number): Record<string, unknown> =>
   ANSWERS[fate] ?? accept({ answer: `${key}/${round}` });
 
-/** What the tool says at its end, where its caller waited for it. */
+/** The text of the tool's result, if its caller waits for it. */
 export function endingOf({ key, fate, rounds }: Planned): string | undefined {
   if (fate === 'disconnect' || fate === 'expire') return undefined;
   const said = Array.from({ length: rounds }, (_, n) => ANSWERS[fate]?.action ?? `${key}/${n + 1}`);

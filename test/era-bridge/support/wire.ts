@@ -1,11 +1,11 @@
-/** One HTTP exchange at a time, read as JSON-RPC, over connections that stay open. */
+/** HTTP exchanges over connections that stay open, read as JSON-RPC. */
 import { Agent, type ClientRequest, type IncomingMessage, request } from 'node:http';
 import { createParser } from 'eventsource-parser';
 import { sleep } from '../../../src/core/timing.js';
 
 export type Json = Readonly<Record<string, unknown>>;
 
-/** A JSON-RPC message as tests look at it: any member may be missing, and the assertion on it says so. */
+/** A JSON-RPC message for tests. Any member may be missing; assertions check for it. */
 export interface Message {
   readonly id?: string | number;
   readonly method?: string;
@@ -19,11 +19,11 @@ export interface Message {
 
 const agent = new Agent({ keepAlive: true, maxSockets: 2_000 });
 
-/** A reply under way: its messages as they come, and its end. */
+/** A reply under way, with its messages as they arrive and its end. */
 export class Exchange {
   readonly messages: Message[] = [];
   readonly opened: Promise<IncomingMessage>;
-  /** Resolves with all messages once the reply has ended, in whatever way. */
+  /** Resolves with all messages once the reply has ended, also after a failure. */
   readonly ended: Promise<Message[]>;
   status = 0;
   aborted = false;
@@ -95,8 +95,8 @@ export class Exchange {
 
   async until(holds: (message: Message) => boolean, patience = 15_000): Promise<Message> {
     return new Promise((resolve, reject) => {
-      const give = (why: string): void => reject(new Error(`${why}; it had said: ${JSON.stringify(this.messages)}`));
-      const timer = setTimeout(() => give('waited in vain'), patience);
+      const give = (why: string): void => reject(new Error(`${why}; received: ${JSON.stringify(this.messages)}`));
+      const timer = setTimeout(() => give('timeout'), patience);
       const done = (message: Message): void => {
         clearTimeout(timer);
         resolve(message);

@@ -1,4 +1,4 @@
-/** A gateway with counted servers of the handshake era behind it. */
+/** A gateway in front of legacy servers that record their messages. */
 import { createHash } from 'node:crypto';
 import { existsSync, readFileSync } from 'node:fs';
 import { mkdtemp, readdir, readFile, rm } from 'node:fs/promises';
@@ -13,23 +13,23 @@ const STDIO = fileURLToPath(new URL('../../fixtures/era-bridge/stdio.mjs', impor
 export interface World {
   readonly gateway: RunningGateway;
   readonly mcp: string;
-  /** The address of one server alone. */
+  /** The endpoint of one server. */
   at(server: string): string;
   readonly fixtures: Readonly<Record<string, HttpFixture>>;
-  /** What every server recorded, those on pipes included. */
+  /** The recorded events of every server, including stdio servers. */
   entries(): Entry[];
   close(): Promise<void>;
 }
 
 export interface WorldOptions extends GatewayOptions {
   readonly http?: Readonly<Record<string, HttpOptions>>;
-  /** Servers that are programs, with settings of theirs. */
+  /** Stdio servers, each with its settings. */
   readonly stdio?: Readonly<Record<string, object>>;
   readonly servers?: Readonly<Record<string, object>>;
   readonly config?: GatewayConfig;
 }
 
-/** A token that is good enough for a caller of this name. */
+/** A valid token for a caller of this name. */
 export const tokenOf = (name: string): string => createHash('sha256').update(`bridge ${name}`).digest('hex');
 
 export const tokensFor = (names: readonly string[]): object => ({
@@ -76,7 +76,7 @@ function readLedger(file: string): Entry[] {
   return lines.filter((line) => line !== '').map((line) => JSON.parse(line) as Entry);
 }
 
-/** Processes that descend from this one and are not shells of their own making. */
+/** All processes below this one in the process tree. */
 export async function descendants(pid: number): Promise<{ pid: number; command: string }[]> {
   const parents = new Map<number, { parent: number; command: string }>();
   for (const entry of await readdir('/proc')) {
@@ -87,7 +87,7 @@ export async function descendants(pid: number): Promise<{ pid: number; command: 
       const parent = Number(stat.slice(stat.lastIndexOf(')') + 2).split(' ')[1]);
       parents.set(Number(entry), { parent, command });
     } catch {
-      // It ended while it was looked at.
+      // The process has ended meanwhile.
     }
   }
   const found: { pid: number; command: string }[] = [];
@@ -102,10 +102,10 @@ export async function descendants(pid: number): Promise<{ pid: number; command: 
   return found;
 }
 
-/** The fixture's processes among them. */
+/** The number of processes of the stdio fixture. */
 export const fixtureProcesses = async (pid: number): Promise<number> =>
   (await descendants(pid)).filter(
-    ({ command }) => command.includes('fixtures/bridge/stdio.mjs') && !/guard/.test(command),
+    ({ command }) => command.includes('fixtures/era-bridge/stdio.mjs') && !/guard/.test(command),
   ).length;
 
 export const runsOf = (entries: readonly Entry[], key: string): number =>

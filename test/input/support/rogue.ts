@@ -10,7 +10,7 @@ export interface Called {
   readonly progressToken: string | number | undefined;
   readonly req: IncomingMessage;
   readonly res: ServerResponse;
-  /** How many times this tool was called, including this call. */
+  /** The number of calls of this tool, including this call. */
   readonly times: number;
 }
 

@@ -56,7 +56,7 @@ describe('the catalog of agents (G-3)', () => {
     expect(await filtered.list(callerNamed(''))).toEqual({ agents: [] });
   });
 
-  test('API catalog: every agent is an item that its card describes (RFC 9727)', async () => {
+  test('API catalog: every agent is an item, described by its card (RFC 9727)', async () => {
     const { linkset } = (await catalog.linkset(ann)) as { linkset: JsonObject[] };
     const base = 'https://gw.example.com/parley';
     expect(linkset[0]).toEqual({

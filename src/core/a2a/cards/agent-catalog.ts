@@ -5,7 +5,7 @@ import { Ranking } from './card-ranking.js';
 import type { Cards } from './published-cards.js';
 
 export interface AgentCatalogQuery {
-  /** A capability of the agent, an extension it has, or a tag of one of its skills. */
+  /** A capability of the agent, an extension of the agent, or a tag of one of its skills. */
   readonly capability?: string | undefined;
   /** The id or the name of a skill. */
   readonly skill?: string | undefined;
@@ -27,13 +27,13 @@ interface Listed {
 export class AgentCatalog {
   constructor(private readonly cards: Cards) {}
 
-  /** `GET /a2a/agents`. Without a filter, an agent without a known card is listed by its name. */
+  /** Answers `GET /a2a/agents`. Without a filter, an agent without a known card is listed by its name. */
   async list(caller: Caller, query: AgentCatalogQuery = {}): Promise<JsonObject> {
     const found = (await this.listed(caller)).filter(({ card }) => matches(card, query));
     return { agents: sorted(found, query.q).map((listed) => this.entry(listed)) };
   }
 
-  /** `/.well-known/api-catalog`: each agent is an API whose description is its card. */
+  /** Answers `GET /.well-known/api-catalog`. Each agent is an API, and its card is the description of the API. */
   async linkset(caller: Caller): Promise<JsonObject> {
     const listed = await this.listed(caller);
     const places = [

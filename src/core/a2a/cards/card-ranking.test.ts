@@ -31,11 +31,11 @@ describe('ranking (G-4)', () => {
     expect(ranking.rank('I want to book a hotel')[0]?.key).toBe('travel');
     expect(ranking.rank('solve this equation')[0]?.key).toBe('math');
   });
-  test('a text without common words has a score of 0', () => {
+  test('a text without a word of the query has the score 0', () => {
     expect(ranking.rank('hello there').map(({ score }) => score)).toEqual([0, 0, 0]);
   });
   test('texts of equal score keep their order', () => {
-    const twins = new Ranking([passage('b', 'the same text'), passage('a', 'the same text')]);
-    expect(twins.rank('text').map(({ key }) => key)).toEqual(['b', 'a']);
+    const equal = new Ranking([passage('b', 'the same text'), passage('a', 'the same text')]);
+    expect(equal.rank('text').map(({ key }) => key)).toEqual(['b', 'a']);
   });
 });

@@ -18,7 +18,7 @@ export interface Ranked<T> {
 const K1 = 1.2;
 const B = 0.5;
 
-/** Stop words: words of any request that do not distinguish skills. */
+/** Stop words: words that occur in any request and do not distinguish skills. */
 const EMPTY_WORDS = new Set(
   (
     'a about after all also am an and any are as at be been but by can could did do does for from get give had has have ' +
@@ -56,7 +56,10 @@ export class Ranking<T> {
     this.usual = total / Math.max(1, this.passages.length) || 1;
   }
 
-  /** Best first; texts of equal score keep their order. A text without a word of the query has a score of 0. */
+  /**
+   * The texts, best first. Texts with equal scores keep their order. A text without a word of the query has the score
+   * 0.
+   */
   rank(query: string): Ranked<T>[] {
     const wanted = new Set(wordsOf(query));
     const ranked = this.passages.map(({ key, words, length }) => {

@@ -18,7 +18,7 @@ describe('texts of a card (§7, card spoofing)', () => {
     expect(plainText('abcdef', 4)).toBe('abc…');
     expect(plainText('ab😀cd', 4)).toBe('ab…');
   });
-  test('the result is within the limit, and cleaning is idempotent', () => {
+  test('the result is within the limit, and a second cleaning changes nothing', () => {
     fc.assert(
       fc.property(
         fc.string({ unit: fc.integer({ min: 0, max: 0xffff }).map((code) => String.fromCharCode(code)) }),
@@ -35,7 +35,7 @@ describe('texts of a card (§7, card spoofing)', () => {
 });
 
 describe('links of a card', () => {
-  test('only http and https, without credentials', () => {
+  test('only http and https URLs without credentials are allowed', () => {
     expect(webLink('https://example.com/docs')).toBe('https://example.com/docs');
     for (const link of ['javascript:alert(1)', 'file:///etc/passwd', 'http://u:p@example.com', 'docs', 7, undefined])
       expect(webLink(link)).toBeUndefined();

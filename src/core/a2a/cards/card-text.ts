@@ -3,8 +3,9 @@
  * characters and limits the length (§7, card spoofing).
  */
 
-// Control characters except line break and tab; invisible formatting and filler characters; tags and variation
-// selectors, which can encode hidden text; unpaired surrogates. Joiners and the emoji selector are allowed.
+// The characters to remove: control characters except line break and tab; invisible formatting and filler characters;
+// tags and variation selectors, which can encode hidden text; unpaired surrogates. Joiners and the emoji selector are
+// allowed.
 const UNSEEN =
   /(?!\t|\n|\u200c|\u200d|\ufe0f)(?:\p{Cc}|\p{Cf}|\p{Cs}|\p{Zl}|\p{Zp}|\p{Default_Ignorable_Code_Point}|[\ufff0-\ufffb])/gu;
 

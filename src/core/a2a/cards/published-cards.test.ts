@@ -57,7 +57,7 @@ describe('the card of an agent', () => {
     expect(JSON.stringify(await cardsOf([planner]).agent(nobody, 'planner'))).not.toMatch(/10\.1\.2\.3|X-Internal/);
   });
 
-  test('S-3, G-1: gRPC is declared while it is served, for one agent only in versions that name it as tenant', async () => {
+  test('S-3, G-1: gRPC is declared while it is served; a single agent needs a version with tenants', async () => {
     const cards = cardsOf([planner], { grpc: () => 'gw.example.com:4601' });
     const of = async (agent?: string) =>
       (agent === undefined
@@ -73,7 +73,7 @@ describe('the card of an agent', () => {
     ]);
   });
 
-  test('G-12 S1-44: capabilities are those of the gateway; extensions are those that pass it and its own', async () => {
+  test('G-12 S1-44: capabilities are the gateway’s; extensions are those that pass the gateway and its own', async () => {
     const cards = cardsOf([planner]);
     const { capabilities } = await cards.agent(nobody, 'planner');
     expect(capabilities).toMatchObject({ streaming: true, pushNotifications: true });
@@ -92,7 +92,7 @@ describe('the card of an agent', () => {
     expect(off.capabilities.pushNotifications).toBe(false);
   });
 
-  test('G-11, S1-46: security is the gateway’s; the agent’s is information only', async () => {
+  test('G-11, S1-46: the security schemes are the gateway’s; those of the agent are information only', async () => {
     const open = await cardsOf([planner]).agent(nobody, 'planner');
     expect(open).not.toHaveProperty('securitySchemes');
     expect(open).not.toHaveProperty('securityRequirements');
@@ -182,7 +182,7 @@ describe('the card of the routing agent', () => {
     expect((await cardsOf([plain, mute]).routingAgent(nobody)).skills).toHaveLength(1);
   });
 
-  test('G-15: depends on the caller; without visible agents it is still a valid card', async () => {
+  test('G-15: depends on the caller, and is a valid card even without visible agents', async () => {
     const cards = cardsOf([planner, plain], { admission: showing({ '': [], ann: ['plain'] }) });
     expect((await cards.routingAgent(ann)).skills.map(({ id }) => id)).toEqual(['plain.plain']);
     expect((await cards.routingAgent(nobody)).skills.map(({ id }) => id)).toEqual(['none']);
@@ -196,14 +196,14 @@ describe('the card of the routing agent', () => {
 });
 
 describe('S-60, S1-38: the extended card', () => {
-  test('a gateway without authentication has none, and does not declare it', async () => {
+  test('a gateway without authentication has no extended card, and does not declare one', async () => {
     await expect(cardsOf([plain]).extended(ann, undefined)).rejects.toMatchObject({ reason: 'unsupported_operation' });
   });
   test('is for authenticated callers', async () => {
     const cards = cardsOf([plain], { identified: true });
     await expect(cards.extended(nobody, undefined)).rejects.toMatchObject({ reason: 'unauthorized' });
   });
-  test('G-15: shows every agent that this caller may use, which the public card need not', async () => {
+  test('G-15: shows every agent that this caller may use, including agents that the public card hides', async () => {
     const admission = showing({ '': ['plain'], ann: ['plain', 'planner'] });
     const cards = cardsOf([planner, plain], { identified: true, admission });
     expect((await cards.routingAgent(nobody)).skills).toHaveLength(1);

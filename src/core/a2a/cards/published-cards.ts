@@ -23,9 +23,11 @@ export const ORIGIN = `${PARLEY}/origin/v1`;
 export interface CardsOptions {
   readonly agents: Directory;
   readonly admission: Admission;
-  /** The URL at which callers reach the gateway: the configured one, or that of the listener. Read for every card. */
+  /**
+   * The URL at which callers reach the gateway: the configured URL, or the URL of the listener. Read for every card.
+   */
   readonly base: () => string;
-  /** Whether that URL applies to every caller, whatever URL a proxy reports. */
+  /** Whether `base` applies to every caller. Otherwise the URL that a trusted proxy reports replaces it. */
   readonly fixed?: boolean;
   /** `host:port` of the gRPC listener as callers reach it; undefined if there is no gRPC listener. */
   readonly grpc: () => string | undefined;
@@ -41,7 +43,7 @@ export interface CardsOptions {
     readonly documentationUrl?: string | undefined;
     readonly iconUrl?: string | undefined;
   };
-  /** The configured description of an agent, which replaces that of its card. */
+  /** The configured description of an agent, which replaces the description on its card. */
   readonly describe?: (agent: string) => string | undefined;
   /** Further extensions of the gateway for every card. */
   readonly extensions?: readonly AgentExtension[];
@@ -49,7 +51,7 @@ export interface CardsOptions {
   readonly patience?: number;
 }
 
-/** A skill on the routing agent's card, with its id at its agent. */
+/** A skill on the routing agent's card, with the id that its agent gives the skill. */
 export interface UnionSkill {
   readonly skill: AgentSkill;
   readonly ownId: string;
@@ -79,7 +81,9 @@ const BEARER = 'bearer';
 export class Cards {
   constructor(
     private readonly options: CardsOptions,
-    /** Every routed message reads the skills, which stay the same until the agent's card changes. */
+    /**
+     * Skills by card. Cached because every routed message reads the skills, and they change only with the agent's card.
+     */
     private readonly unions = new WeakMap<
       AgentCard,
       { readonly agent: string; readonly skills: readonly UnionSkill[] }
@@ -105,7 +109,7 @@ export class Cards {
     return new URL(path, base.endsWith('/') ? base : `${base}/`).href;
   }
 
-  /** The URL of a path outside of the agents' endpoints, such as a well-known one. */
+  /** The URL of a path outside the agents' endpoints, such as a well-known path. */
   beside(path: string): string {
     const base = this.options.base();
     return new URL(path, base.endsWith('/') ? base : `${base}/`).href;
@@ -185,18 +189,21 @@ export class Cards {
     );
   }
 
-  /** The facts of an agent for this caller. Waits up to `patience` if none are known. */
+  /** The facts of an agent for this caller. Waits up to `patience` milliseconds if no facts are known. */
   private async known(caller: Caller, agent: Agent, patience: number): Promise<AgentFacts | undefined> {
     const shared = !this.options.admission.sees || !agent.factsFor;
     return (shared ? agent.known() : undefined) ?? factsOf(agent, () => this.facts(caller, agent), patience);
   }
 
-  /** The description of an agent: the configured one, or that of its card. */
+  /** The description of an agent: the configured description, or the description on its card. */
   about(name: string, card: AgentCard): string {
     return this.options.describe?.(name) || card.description || '';
   }
 
-  /** The skills of an agent for the routing agent's card: named by agent, and with the defaults of the agent (G-2). */
+  /**
+   * The skills of an agent for the routing agent's card. Their ids and tags contain the name of the agent, and they
+   * have the default media types of the agent (G-2).
+   */
   skills(agent: string, card: AgentCard): readonly UnionSkill[] {
     const known = this.unions.get(card);
     if (known?.agent === agent) return known.skills;
@@ -227,8 +234,8 @@ export class Cards {
   }
 
   /**
-   * The gateway's card for an agent. It contains only statements that hold through the gateway; unknown members of the
-   * agent's card appear only in the original.
+   * The gateway's card for an agent. It contains only statements that are true through the gateway. Unknown members of
+   * the agent's card appear only in the original card.
    */
   private write(name: string, { card, original }: AgentFacts): AgentCard {
     const title = plainLine(card.name || name, LIMITS.name) || name;
@@ -273,7 +280,8 @@ export class Cards {
     return DECLARED_VERSIONS.flatMap(({ version: protocolVersion, tenants }): AgentInterface[] => {
       const overHttp = HTTP_BINDINGS.map((protocolBinding) => ({ url, protocolBinding, protocolVersion }));
       if (grpc === undefined) return overHttp;
-      // The routing agent answers at this address if no tenant names another one.
+      // A gRPC request without a tenant goes to the routing agent. A version without tenants therefore cannot name an
+      // agent.
       if (agent !== undefined && !tenants) return overHttp;
       const tenant = agent === undefined ? {} : { tenant: agent };
       return [...overHttp, { url: grpc, protocolBinding: 'GRPC', protocolVersion, ...tenant }];
@@ -303,8 +311,8 @@ export class Cards {
   }
 
   /**
-   * The agent's extensions that work through the gateway. Of a gateway's own extensions only `own` passes: the others
-   * apply to a single hop.
+   * The agent's extensions that work through the gateway. Of the extensions that gateways define, only `own` passes,
+   * because the others apply to a single hop.
    */
   private passing(card: AgentCard, own?: string): AgentExtension[] {
     const passes = (uri: string): boolean => uri === own || !uri.startsWith(PARLEY);
@@ -336,7 +344,7 @@ function writeSkill(skill: AgentSkill, tags: readonly string[]): AgentSkill {
     id: skill.id,
     name,
     description: plainText(skill.description || '', LIMITS.text) || name,
-    // Some canonical forms omit an empty required member and others keep it (S-6).
+    // The list must not be empty, because some canonical forms omit an empty required member and others keep it (S-6).
     tags: written.length > 0 ? written : [skill.id],
     ...(examples.length > 0 && { examples }),
     ...(skill.inputModes?.length && { inputModes: modes(skill.inputModes) }),
@@ -384,14 +392,14 @@ function skillSecurity({ skills }: AgentCard): JsonObject {
   return named.length > 0 ? { skillSecurity: Object.fromEntries(named) } : {};
 }
 
-/** The facts of an agent, if they arrive within the time. */
+/** The facts of an agent, if they arrive within the given time. */
 async function factsOf(
   agent: Agent,
   asked: () => Promise<AgentFacts>,
   patience: number,
 ): Promise<AgentFacts | undefined> {
   if (agent.health().status === 'down') {
-    // Retries in the background: a card does not wait for an agent that is known to be unreachable.
+    // The read continues in the background, because a card does not wait for an agent that is known to be unreachable.
     void agent.facts().catch(() => {});
     return undefined;
   }

@@ -34,22 +34,25 @@ import type { TraceContext } from '../../trace-context.js';
 import type { Upstream, UpstreamCall, UpstreamHealth, Watch, WatchEvent } from '../../upstream.js';
 import type { Agent, Exchange } from '../agent.js';
 import type { AgentAnswer, AgentGateway } from '../gateway.js';
-import { awaitTurn } from './agent-turn.js';
+import { waitForAgent } from './wait-for-agent.js';
 
 /** The TTL of an agent's list of tools. */
 const LIST_TTL = 60_000;
 
-/** The state of a question, which returns with the answer. The gateway seals it like any server's `requestState`. */
+/**
+ * The state of a question, which the client returns with the answer. The gateway seals this state like the
+ * `requestState` of any server.
+ */
 interface Waiting {
   readonly taskId: string;
   readonly contextId?: string;
   readonly key: string;
-  /** The text of the question, for agents whose messages have no ids. */
+  /** A digest of the question, for agents whose messages have no ids. */
   readonly asked: string;
 }
 
 /** A call of one of the agent's tools. */
-interface Talk {
+interface ToolCall {
   readonly caller: Caller;
   readonly call: UpstreamCall;
   readonly tool: AgentTool;
@@ -57,12 +60,12 @@ interface Talk {
 
 /**
  * Presents an A2A agent as an MCP server whose tools are the agent's skills. It acts as a server of the newest
- * revision, so the era bridge serves clients of every revision. A task that requires input becomes a call with a
+ * revision, so the era bridge serves clients of every revision. If the agent's task requires input, the call returns a
  * question, and the answer continues the task.
  */
 export class AgentUpstream implements Upstream {
   readonly name: string;
-  /** The A2A context of each client session, for calls that name none. */
+  /** The A2A context of each client session, for calls that name no context. */
   private readonly contexts = new Map<string, string>();
 
   constructor(
@@ -113,22 +116,22 @@ export class AgentUpstream implements Upstream {
     const tool = (await this.tools()).find((each) => each.name === name);
     if (!tool) throw new ProtocolError('tool_not_found', `Unknown tool: ${String(name)}`);
     const state = call.params.get('requestState');
-    const talk: Talk = { caller, call, tool };
-    if (typeof state === 'string') return this.answer(talk, waitingIn(state));
+    const toolCall: ToolCall = { caller, call, tool };
+    if (typeof state === 'string') return this.answer(toolCall, waitingIn(state));
     const args = call.params.get('arguments') ?? {};
     if (!isObject(args)) throw new ProtocolError('invalid_params', '"arguments" must be an object');
     const request = requestOf(tool, args, randomUUID());
     const { message } = request;
     const { session } = caller;
-    if (message.taskId !== undefined) return this.send(talk, request, await this.task(caller, message.taskId));
+    if (message.taskId !== undefined) return this.send(toolCall, request, await this.task(caller, message.taskId));
     const context = session === undefined ? undefined : this.contexts.get(session);
     if (context !== undefined) message.contextId ??= context;
-    return this.send(talk, request, undefined);
+    return this.send(toolCall, request, undefined);
   }
 
   /** Continues a task that asked a question. */
-  private async answer(talk: Talk, waiting: Waiting): Promise<Outcome> {
-    const { caller, call } = talk;
+  private async answer(toolCall: ToolCall, waiting: Waiting): Promise<Outcome> {
+    const { caller, call } = toolCall;
     const { taskId, contextId, key } = waiting;
     const answers = call.params.get('inputResponses');
     const answer = isObject(answers) ? answers[key] : undefined;
@@ -139,42 +142,42 @@ export class AgentUpstream implements Upstream {
       return complete(RawObject.from(taskResult(this.name, task as unknown as Task)));
     }
     const task = await this.task(caller, taskId);
-    // The task no longer asks this question: the user completed it on a web page, or the same answer arrived before.
+    // The task no longer asks this question, because the user answered on a web page or the same answer arrived before.
     // The answer must not go to a later question.
-    if (!isInterrupted(task.status.state) || !stillAsks(task, waiting)) return this.follow(talk, task);
+    if (!isInterrupted(task.status.state) || !stillAsks(task, waiting)) return this.follow(toolCall, task);
     const message = { messageId: randomUUID(), role: 'ROLE_USER' as const, taskId, parts };
-    return this.send(talk, { message: { ...message, ...(contextId !== undefined && { contextId }) } }, task);
+    return this.send(toolCall, { message: { ...message, ...(contextId !== undefined && { contextId }) } }, task);
   }
 
-  private send(talk: Talk, request: SendMessageRequest, before: Task | undefined): Promise<Outcome> {
-    return this.turn(talk, 'SendStreamingMessage', request as unknown as JsonObject, before);
+  private send(toolCall: ToolCall, request: SendMessageRequest, before: Task | undefined): Promise<Outcome> {
+    return this.wait(toolCall, 'SendStreamingMessage', request as unknown as JsonObject, before);
   }
 
-  private follow(talk: Talk, task: Task): Outcome | Promise<Outcome> {
-    if (isSettled(task.status.state)) return this.settled(talk, task);
-    return this.turn(talk, 'SubscribeToTask', { id: task.id }, task);
+  private follow(toolCall: ToolCall, task: Task): Outcome | Promise<Outcome> {
+    if (isSettled(task.status.state)) return this.settled(toolCall, task);
+    return this.wait(toolCall, 'SubscribeToTask', { id: task.id }, task);
   }
 
-  /** Reads an agent's events until the agent waits for the client or is done; events before that become progress. */
-  private async turn(
-    talk: Talk,
+  /** Sends a request and waits until the agent waits for the client or has finished. Reports events as progress. */
+  private async wait(
+    toolCall: ToolCall,
     operation: Operation,
     request: JsonObject,
     before: Task | undefined,
   ): Promise<Outcome> {
-    const { caller, call } = talk;
+    const { caller, call } = toolCall;
     let steps = 0;
-    const patience = new Patience(call.cancellation, call.timeouts?.callMax ?? this.callMax);
-    const heard = await awaitTurn(this.handle(caller, operation, request, call.trace), {
-      cancellation: patience.over,
+    const limit = new WaitLimit(call.cancellation, call.timeouts?.callMax ?? this.callMax);
+    const heard = await waitForAgent(this.handle(caller, operation, request, call.trace), {
+      cancellation: limit.cancellation,
       before: before?.status,
-      onNews: (event) => {
+      onEvent: (event) => {
         if (call.wantsProgress) call.notify(progressOf(event, ++steps));
       },
-    }).finally(() => patience.end());
+    }).finally(() => limit.end());
     switch (heard.kind) {
       case 'task':
-        return this.settled(talk, heard.task);
+        return this.settled(toolCall, heard.task);
       case 'message':
         this.remember(caller, heard.message.contextId);
         return complete(RawObject.from(replyResult(this.name, heard.message)));
@@ -192,7 +195,7 @@ export class AgentUpstream implements Upstream {
     }
   }
 
-  private settled({ caller, tool }: Talk, task: Task): Outcome {
+  private settled({ caller, tool }: ToolCall, task: Task): Outcome {
     this.remember(caller, task.contextId);
     if (isInterrupted(task.status.state)) {
       const question = questionOf(task);
@@ -214,7 +217,7 @@ export class AgentUpstream implements Upstream {
     return complete(RawObject.from(taskResult(this.name, task, tool)));
   }
 
-  /** The client will not answer the agent's question, so the gateway cancels the task. */
+  /** Called when the client will not answer the agent's question. Cancels the task. */
   abandon(caller: Caller, state: string): void {
     this.cancel(caller, waitingIn(state).taskId);
   }
@@ -266,7 +269,7 @@ export class AgentUpstream implements Upstream {
     return this.watch(filter, deliver);
   }
 
-  /** The agent's lists have a TTL. */
+  /** `polled`, because the agent's lists have a TTL. */
   listNews(): 'polled' {
     return 'polled';
   }
@@ -282,7 +285,7 @@ export class AgentUpstream implements Upstream {
     return { status, speaks: [], ...(detail !== undefined && { detail }) };
   }
 
-  /** The owner of the agent closes it. */
+  /** Closes nothing, because the owner of the agent closes the agent. */
   close(): Promise<void> {
     return Promise.resolve();
   }
@@ -294,15 +297,15 @@ const digestOf = (question: InputRequest): string =>
 const stillAsks = (task: Task, { key, asked }: Waiting): boolean =>
   questionKey(task) === key || digestOf(questionOf(task)) === asked;
 
-/** Cancels the wait for the agent when the client leaves, and after the longest duration of a call. */
-class Patience {
-  readonly over = new Cancellation();
+/** Cancels the wait for the agent when the client leaves or the call takes too long. */
+class WaitLimit {
+  readonly cancellation = new Cancellation();
   private readonly off: () => void;
   private readonly timer: NodeJS.Timeout;
 
-  constructor(cancellation: Cancellation, longest: number) {
-    this.off = cancellation.onCancel((reason) => this.over.cancel(reason));
-    this.timer = setTimeout(() => this.over.cancel('the call timed out'), longest);
+  constructor(ofCall: Cancellation, longest: number) {
+    this.off = ofCall.onCancel((reason) => this.cancellation.cancel(reason));
+    this.timer = setTimeout(() => this.cancellation.cancel('the call timed out'), longest);
   }
 
   end(): void {

@@ -18,7 +18,7 @@ async function readAll(events: AsyncIterable<{ readonly value: StreamResponse }>
 
 const reported = ({ statusUpdate }: StreamResponse): unknown => statusUpdate?.status.message?.parts[0]?.['text'];
 
-test('a listener gets every event of the turn', async () => {
+test('a listener gets every event of the run', async () => {
   const run = new TaskRun(BEGUN);
   const reading = readAll(run.listen(true));
   for (let i = 0; i < 3; i++) run.emit(progress(run.task, { progress: i, message: `step ${i}` }));
@@ -29,7 +29,7 @@ test('a listener gets every event of the turn', async () => {
   expect(run.task.history).toHaveLength(4);
 });
 
-test('a tool that reports progress without end fills no memory: a slow listener gets the current task', async () => {
+test('endless progress reports do not fill the memory; a slow listener gets the current task instead', async () => {
   const run = new TaskRun(BEGUN);
   const slow = run.listen(true);
   for (let i = 0; i < 1_000; i++) run.emit(progress(run.task, { progress: i, message: `${i} ${'x'.repeat(10_000)}` }));

@@ -4,21 +4,26 @@ import { Cancellation } from '../../caller.js';
 import type { Events } from '../agent.js';
 import { sizeOfEvent } from '../tasks/task-size.js';
 
-/** The most events that wait for listeners, and their bytes. A listener that is further behind gets the current task. */
+/**
+ * The most events that wait for listeners, and their bytes. A listener that is further behind gets the current task.
+ */
 const MOST_EVENTS = 1_000;
 const MOST_EVENT_BYTES = 1024 * 1024;
 /** The most messages of the tool that the history keeps, and their bytes; the oldest are dropped. */
 const MOST_MESSAGES = 1_000;
 const MOST_MESSAGE_BYTES = 1024 * 1024;
 
-/** One turn of a task that the gateway runs itself: its last events, for all listeners. */
+/**
+ * One run of a task by the gateway itself, from a message of the client until the task ends or waits for the client.
+ * Keeps the last events for all listeners.
+ */
 export class TaskRun {
   readonly cancellation = new Cancellation();
   private readonly events: StreamResponse[] = [];
   /** The number of events that were dropped. */
   private dropped = 0;
   private bytes = 0;
-  /** The messages of the tool, the oldest first. */
+  /** The messages of the tool, oldest first. */
   private readonly said: { readonly id: string; readonly bytes: number }[] = [];
   private saidBytes = 0;
   private readonly waiting = new Set<() => void>();
@@ -34,7 +39,7 @@ export class TaskRun {
     return this.current;
   }
 
-  /** Whether the turn is over: the task is finished, or waits for its client. */
+  /** Whether the run is over: the task is finished or waits for its client. */
   get over(): boolean {
     return this.ended;
   }
@@ -48,11 +53,11 @@ export class TaskRun {
     for (const wake of [...this.waiting]) wake();
   }
 
-  /** A tool may report progress without end, so only the last events stay. */
+  /** Keeps only the last events, because a tool may report progress without end. */
   private keep(event: StreamResponse): void {
     this.events.push(event);
     this.bytes += sizeOfEvent({ value: event });
-    // A single event stays whatever its size.
+    // A single event is kept, whatever its size.
     while (this.events.length > MOST_EVENTS || (this.events.length > 1 && this.bytes > MOST_EVENT_BYTES)) {
       this.bytes -= sizeOfEvent({ value: this.events.shift()! });
       this.dropped++;
@@ -68,7 +73,7 @@ export class TaskRun {
     this.saidBytes += bytes;
     if (this.said.length <= MOST_MESSAGES && this.saidBytes <= MOST_MESSAGE_BYTES) return task;
     const old = new Set<string>();
-    // Half of the limit, so that this is rare.
+    // Removes messages down to half of the limit, so that the removal is rare.
     while (this.said.length > 1 && (this.said.length > MOST_MESSAGES / 2 || this.saidBytes > MOST_MESSAGE_BYTES / 2)) {
       const { id, bytes: freed } = this.said.shift()!;
       old.add(id);
@@ -77,7 +82,7 @@ export class TaskRun {
     return { ...task, history: (task.history ?? []).filter(({ messageId }) => !old.has(messageId)) };
   }
 
-  /** The events of the whole turn, or the current task and the events after it. */
+  /** The events of the whole run if `fromStart` is true; otherwise the current task and all later events. */
   async *listen(fromStart: boolean): Events {
     let at = fromStart ? 0 : this.end;
     if (!fromStart) yield { value: { task: this.current } };

@@ -17,7 +17,7 @@ import { ToolAgent } from './tool-agent.js';
 const TOOLS = [{ name: 'work', inputSchema: { type: 'object' } }];
 const SAY: SendMessageRequest = { message: { messageId: 'm', role: 'ROLE_USER', parts: [{ text: 'go' }] } };
 
-/** Replicas in one process: a request to a replica is answered at once, unless that replica is gone. */
+/** Replicas in one process. A replica answers a request at once, unless that replica is gone. */
 class Replicas {
   private readonly handlers = new Map<string, (payload: JsonValue) => Promise<JsonValue>>();
   readonly gone = new Set<string>();
@@ -110,7 +110,7 @@ test('a task that one replica runs can be read and canceled at the other', async
   expect(calls[1]!.call.cancellation.cancelled).toBe(true);
 });
 
-test('the end of a task is stored without a waiting client; a task of a dead replica has failed', async () => {
+test('the end of a task is stored even if no client waits; a task of a dead replica has failed', async () => {
   const { begin, one, two, calls, written, replicas } = testbed();
   const kept = await begin(one);
   calls[0]!.finish();
@@ -126,7 +126,7 @@ const saying = (text: string): { value: SendMessageRequest } => ({
   value: { message: { messageId: 'm', role: 'ROLE_USER', parts: [{ text }] } },
 });
 
-test('a caller has a limited number of running tasks, also without waiting for them', async () => {
+test('a caller has a limited number of running tasks, even if the caller does not wait for them', async () => {
   const { begin, one, calls } = testbed();
   const tasks = [await begin(one), await begin(one), await begin(one)];
   await expect(one.send(GATEWAY, saying('go'), ownExchange())).rejects.toMatchObject({ reason: 'overloaded' });

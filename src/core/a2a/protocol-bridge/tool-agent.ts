@@ -42,25 +42,25 @@ export interface ToolAgentOptions extends ToolMessageHandlerOptions {
   /** Stores the current state of a task that no follower updates. */
   readonly tell: (key: TaskKey) => Promise<void>;
   readonly cluster: Cluster;
-  /** Limits the running tasks of all tool agents, which run on after their callers got an answer. */
+  /** Limits the running tasks of all tool agents, because a task may run on after its caller got an answer. */
   readonly slots: Pick<TaskSlots, 'take'>;
 }
 
 /** Subjects of requests between replicas about running tasks. */
 const CANCEL = 'tool-agent:cancel';
 const TASK = 'tool-agent:task';
-/** How often the agent checks whether the end of a turn is stored, and the pauses between the checks. */
-const LOOKS = { most: 40, first: 20, longest: 5_000 };
+/** The most checks whether the end of a run is stored, and the pauses between the checks. */
+const STORE_CHECKS = { most: 40, first: 20, longest: 5_000 };
 
-/** Tools named in the description of a card. */
+/** The most tools that the description of a card names. */
 const MOST_NAMED = 20;
 
 /** An A2A agent whose skills are MCP tools of this gateway: each message is one tool call, and each call is a task. */
 export class ToolAgent implements Agent {
   readonly name: string;
-  /** The running turns, and the turns whose end is not stored yet. */
+  /** The current runs, and the runs whose end is not stored yet. */
   private readonly runs = new Map<string, TaskRun>();
-  private readonly turns: ToolMessageHandler;
+  private readonly messages: ToolMessageHandler;
   private readonly patterns: readonly Glob[];
   private facing: AgentFacts | undefined;
   private readonly stops: (() => void)[];
@@ -68,7 +68,7 @@ export class ToolAgent implements Agent {
 
   constructor(private readonly options: ToolAgentOptions) {
     this.name = options.name;
-    this.turns = new ToolMessageHandler(options);
+    this.messages = new ToolMessageHandler(options);
     this.patterns = options.tools.map(globOf);
     this.stops = [
       options.onToolsChanged(() => {
@@ -111,7 +111,8 @@ export class ToolAgent implements Agent {
   /** The skills are the tools that the caller may use. */
   async factsFor(caller: Caller): Promise<AgentFacts> {
     const tools = await this.tools(caller);
-    // The configured patterns may name tools that the caller may not see (S3).
+    // The description names these tools instead of the configured patterns, which may name tools that the caller may
+    // not see (S3).
     return this.factsOf(
       tools,
       tools.map(({ name }) => name),
@@ -187,7 +188,7 @@ export class ToolAgent implements Agent {
     if (run && !run.over) return { value: stop(run) };
     this.runs.delete(id);
     if (isTerminal(task.status.state)) return { value: task };
-    if (isInterrupted(task.status.state)) void this.turns.giveUp(caller, task);
+    if (isInterrupted(task.status.state)) void this.messages.giveUp(caller, task);
     else {
       const runner = runnerOf(task);
       const { cluster } = this.options;
@@ -196,7 +197,7 @@ export class ToolAgent implements Agent {
     return { value: moved(task, 'TASK_STATE_CANCELED') };
   }
 
-  /** A task whose process is gone has failed, and its call is not repeated. */
+  /** Finds a task. If the process that ran the task is gone, the task has failed. Its call is not repeated. */
   private async find(id: string): Promise<Task> {
     const run = this.runs.get(id);
     if (run) return run.task;
@@ -261,14 +262,14 @@ export class ToolAgent implements Agent {
     const release = this.options.slots.take(caller.principal.key, bytes, 'not_executed');
     const run = new TaskRun(task);
     this.runs.set(task.id, run);
-    void this.turns
+    void this.messages
       .work(caller, run, request, tools, before)
       .catch((error: unknown) => run.emit(failure(run.task, error)))
       .finally(() => this.keep(run).finally(release));
     return run;
   }
 
-  /** A task accepts a message only while it waits for one: of two answers to a question only the first counts. */
+  /** Throws unless the task waits for a message. Of two answers to one question, only the first counts. */
   private checkWaits(task: Task): void {
     const run = this.runs.get(task.id);
     if (isInterrupted(task.status.state) && (!run || run.task === task)) return;
@@ -277,12 +278,12 @@ export class ToolAgent implements Agent {
     });
   }
 
-  /** Keeps the end of a turn in memory until it is stored, because the client may not wait for the end. */
+  /** Keeps the end of a run in memory until that end is stored, because the client may not wait for it. */
   private async keep(run: TaskRun): Promise<void> {
     const { id } = run.task;
     const { records, tell, cluster } = this.options;
-    for (let look = 0; look < LOOKS.most && !this.closed && this.runs.get(id) === run; look++) {
-      await sleep(backoff(look + 1, LOOKS), { ref: false });
+    for (let look = 0; look < STORE_CHECKS.most && !this.closed && this.runs.get(id) === run; look++) {
+      await sleep(backoff(look + 1, STORE_CHECKS), { ref: false });
       try {
         const record = await records.findUpstream(this.name, id);
         if (!record) continue;

@@ -19,13 +19,16 @@ export interface ToolMessageHandlerOptions {
   /** The MCP side of the gateway. */
   readonly gateway: Gateway;
   readonly seal: Seal;
-  /** How long a task may wait for its client. */
+  /** How long a task may wait for its client, in milliseconds. */
   readonly patience: number;
-  /** Checks arguments against the whole input schema of a tool; default: only what `problemsWith` checks. */
+  /** Checks arguments against the whole input schema of a tool. If absent, only `problemsWith` checks arguments. */
   readonly check?: (definition: JsonObject, args: JsonObject) => readonly string[];
 }
 
-/** The open need of a waiting task: a tool and its arguments, or the answers to the tool's questions. */
+/**
+ * What a waiting task still needs. Without `asked`: the name of the tool or missing arguments. With `asked`: the
+ * answers to the tool's questions.
+ */
 interface Waiting {
   readonly tool: string | undefined;
   readonly args: JsonObject;
@@ -117,7 +120,7 @@ export class ToolMessageHandler {
     run.emit(status(run.task, state, failed ? [{ text: textOf(parts) || `Tool "${tool.name}" failed` }] : undefined));
   }
 
-  /** The data for the continuation is stored with the question, sealed for its caller. */
+  /** Asks the client. The data to continue the task is sealed for the caller and stored with the question. */
   private ask(
     caller: Caller,
     run: TaskRun,
@@ -152,14 +155,14 @@ export class ToolMessageHandler {
       const call = callOf('tools/call', params, new Cancellation());
       await this.options.gateway.call(asking(caller), { ...call, state });
     } catch {
-      // If this fails, the call expires by itself.
+      // If the answer cannot be sent, the call at the server expires by itself.
     }
   }
 }
 
 const asking = (caller: Caller): Caller => ({ ...caller, revision: NEWEST, capabilities: CAPABILITIES });
 
-/** A URL to visit is for signing in or consent (AUTH_REQUIRED); all other questions are INPUT_REQUIRED. */
+/** AUTH_REQUIRED if the user must visit a URL to sign in or to consent; INPUT_REQUIRED for all other questions. */
 const stateFor = (asked: InputRequests): TaskState =>
   Object.values(asked).some(({ params }) => params?.['mode'] === 'url')
     ? 'TASK_STATE_AUTH_REQUIRED'

@@ -25,7 +25,7 @@ export const names = (task: Task): { taskId: string; contextId: string } => ({
   contextId: task.contextId ?? '',
 });
 
-/** The task at the start of a turn: the last question moves to the history, followed by the new message. */
+/** The task when a run begins. The last question moves to the history, followed by the new message. */
 export function working(task: Task, message: Message, runner: string): Task {
   const placed: Message = { ...message, taskId: task.id, ...(task.contextId && { contextId: task.contextId }) };
   const { message: asked } = task.status;
@@ -72,7 +72,7 @@ export function progress(task: Task, params: JsonObject): StatusEvent {
   return { statusUpdate: { ...update.statusUpdate, metadata } };
 }
 
-/** Callers get only the messages of errors that are meant for them. */
+/** The failure for the caller. Callers get the message of an error only if the message is meant for callers. */
 export function failure(task: Task, error: unknown): StatusEvent {
   if (error instanceof ProtocolError)
     return status(task, 'TASK_STATE_FAILED', [{ text: error.message }], { [ERROR]: error.data as JsonObject });

@@ -8,13 +8,13 @@ export interface CallbacksOptions {
   readonly seal: Seal;
   /** The URL at which agents reach this gateway; undefined if unknown. */
   publicUrl(): string | undefined;
-  /** How long an agent may call back, in milliseconds. */
+  /** The lifetime of a callback URL, in milliseconds. */
   readonly ttl: number;
 }
 
-/** The id of the gateway's push configuration at an agent; a task has one. */
+/** The id of the gateway's push configuration at an agent. Each task has one such configuration. */
 const CALLBACK_ID = 'parley';
-/** The path prefix of callbacks; the rest is sealed. */
+/** The path prefix of callbacks. The rest of the path is a sealed value. */
 export const CALLBACK_PATH = '/a2a/push';
 
 export class CallbackRefused extends Error {
@@ -33,7 +33,8 @@ export class Callbacks {
   constructor(private readonly options: CallbacksOptions) {}
 
   /**
-   * Asks the agent to call back. Returns false if it refuses: the task must then be followed by stream or by polling.
+   * Asks the agent to call back. Returns false if the agent refuses. The gateway must then follow the task by a stream
+   * or by polling.
    */
   async ask(agent: Agent, caller: Caller, record: TaskRecord, exchange: Exchange): Promise<boolean> {
     const url = this.options.publicUrl();
@@ -50,7 +51,7 @@ export class Callbacks {
           id: CALLBACK_ID,
           taskId: record.upstreamId,
           url: `${url.replace(/\/+$/, '')}${CALLBACK_PATH}/${sealed}`,
-          // Some agents send the token and others the credentials; either is accepted.
+          // Some agents send the token and others the credentials. The gateway accepts either.
           token,
           authentication: { scheme: 'Bearer', credentials: token },
         },

@@ -35,7 +35,7 @@ afterEach(() => rig.stop());
 
 const taskPushNotificationConfig = { url: 'https://client.example/hook', token: 'secret' };
 
-/** The states in the queue of notifications. */
+/** The task states in the queued notifications. */
 async function queued(): Promise<string[]> {
   const rows = await rig.state.db.q<{ json: string }>('SELECT json FROM outbox ORDER BY id');
   return rows.map(({ json }) => {
@@ -45,7 +45,7 @@ async function queued(): Promise<string[]> {
   });
 }
 
-test('a configuration in a message stays at the gateway, and its first notification is queued with the task', async () => {
+test('a configuration in a message stays at the gateway; its first notification is queued with the task', async () => {
   rig.one.onSend = async () => ({ value: { task: task('t1', 'TASK_STATE_COMPLETED') } });
   await core.send({}, { taskPushNotificationConfig, acceptedOutputModes: ['text/plain'] });
   expect((rig.one.last('SendMessage') as SendMessageRequest).configuration).toEqual({
@@ -107,7 +107,7 @@ test('G-41: the gateway follows a task whose configuration came later, or whose 
   await expect.poll(async () => (await queued()).sort()).toEqual(['COMPLETED', 'FAILED', 'WORKING']);
 });
 
-test('another replica follows a task with a configuration when its own is gone', async () => {
+test('another replica follows a task with a configuration when the replica of the task is gone', async () => {
   rig.one.can = { stream: true, push: false, subscribe: true };
   const upstream = new Channel();
   upstream.push({ task: task('t1', 'TASK_STATE_WORKING') });

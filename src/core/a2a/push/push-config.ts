@@ -7,7 +7,7 @@ const LARGEST = 16_384;
 
 /** Characters allowed in a header value: a line break would let the client add headers. */
 const PRINTABLE = /^[\x20-\x7e]*$/;
-/** The `token` of RFC 9110, the syntax of an authentication scheme. */
+/** The syntax of an authentication scheme (`token` in RFC 9110). */
 const SCHEME = /^[!#$%&'*+.^_`|~0-9A-Za-z-]+$/;
 
 function refuse(message: string): never {

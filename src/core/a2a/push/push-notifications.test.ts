@@ -77,7 +77,7 @@ describe('configurations', () => {
     expect(JSON.stringify([...rows.rows.values()])).not.toMatch(/tok|cred|k=v/);
   });
 
-  test('S18: a sealed configuration that is copied to another row does not open; rows of earlier versions do', async () => {
+  test('S18: a sealed configuration cannot be read in another row; a row of an earlier version can be read', async () => {
     await create({ url: URL_1, id: 'a', token: 'of-a' });
     await create({ url: URL_1, id: 'b', token: 'of-b' });
     const [a, b] = [rows.rows.get('a')!, rows.rows.get('b')!];
@@ -91,7 +91,7 @@ describe('configurations', () => {
     await expect(pushes.get(ALICE, KEY, { taskId: 't1', id: 'b' })).rejects.toMatchObject({ reason: 'task_not_found' });
   });
 
-  test('S-51: the same id replaces a configuration; without an id it is the only one of the task, as before 1.0', async () => {
+  test('S-51: a configuration replaces one with the same id; without an id it replaces one without an id', async () => {
     await create({ url: 'https://hooks.example/1' });
     const again = await create({ url: 'https://hooks.example/2' });
     await create({ url: 'https://hooks.example/3', id: 'a' });
@@ -151,7 +151,7 @@ describe('configurations', () => {
     ['a token that is too long', { url: URL_1, token: 'x'.repeat(5_000) }],
     ['a configuration that is too large', { url: URL_1, extra: 'x'.repeat(20_000) }],
     ['a token that is not a string', { url: URL_1, token: 5 as unknown as string }],
-  ])('S-53: refused: %s', async (_, config) => {
+  ])('S-53: a configuration is refused for %s', async (_, config) => {
     expect(() => pushes.check(config)).toThrow(expect.objectContaining({ reason: 'invalid_params' }));
     await expect(create(config)).rejects.toMatchObject({ reason: 'invalid_params' });
   });
@@ -166,7 +166,7 @@ describe('notifications', () => {
     ...{ ...KEY, upstreamId: 't1', contextId: 'c1', task, seq: 11, dialect: '1.0', createdAt: 0, updatedAt: 0 },
   };
 
-  test('G-51: one per event and configuration; ids sort by number within a lane and are deterministic', async () => {
+  test('G-51: one per event and configuration; ids sort by event number and are the same for the same event', async () => {
     await create({ url: URL_1, id: 'a' });
     await create({ url: 'https://other.example/', id: 'b' });
     const events = [9, 10, 11].map((seq) => ({ seq, event: event('TASK_STATE_WORKING') }));
@@ -185,7 +185,7 @@ describe('notifications', () => {
     expect(await pushes.notifications(record, [])).toEqual([]);
   });
 
-  test('each event may be changed or dropped before it is queued, and the task with it', async () => {
+  test('`pass` may change or drop each event and each task before it is queued', async () => {
     const told: TaskKey[] = [];
     const changing = new PushNotifications({
       ...parts(),
@@ -221,7 +221,7 @@ describe('notifications', () => {
     expect(bodies[2]![1].kind).toBeUndefined();
   });
 
-  test('S-51: none for a disabled configuration; a new one with the same id has a separate lane', async () => {
+  test('S-51: none for a disabled configuration; a new configuration with the same id has its own order', async () => {
     await create({ url: URL_1, id: 'a' });
     const news = [{ seq: 11, event: event('TASK_STATE_COMPLETED') }];
     const [first] = await pushes.notifications(record, news);

@@ -27,13 +27,13 @@ export interface PushNotificationsOptions {
   readonly records: Pick<AgentRecords, 'find' | 'putPush' | 'pushes' | 'removePush' | 'disablePush' | 'countPush'>;
   readonly seal: Seal;
   dialect(id: DialectId): Pick<Dialect, 'writeNotification'>;
-  /** Throws if the gateway must not send to that URL. Uses no DNS. */
+  /** Throws if the gateway must not send to this URL. Uses no DNS. */
   checkUrl(url: string): unknown;
-  /** Whether the credential that created a configuration was revoked; its notifications then end. */
+  /** Whether the credential that created a configuration was revoked. Notifications for the configuration then end. */
   revoked?(credential: CredentialRef): Promise<boolean>;
   /** The most configurations of one task. */
   readonly limit: number;
-  /** Changes or drops an event before it is queued; undefined if nothing does. Never rejects. */
+  /** Changes or drops an event before it is queued. Undefined if no interceptor needs this. Never rejects. */
   readonly pass?: ((task: TaskKey, event: StreamResponse) => Promise<StreamResponse | undefined>) | undefined;
   /** False if the gateway sends no notifications (S-50). */
   readonly enabled?: boolean;
@@ -45,7 +45,7 @@ export interface QueuedPush {
   readonly owner: string;
   readonly task: string;
   readonly config: string;
-  /** Distinguishes a configuration from a deleted one with the same id. */
+  /** Distinguishes a configuration from a deleted configuration with the same id. */
   readonly registration: string;
   readonly seq: number;
   readonly contentType: string;
@@ -58,25 +58,28 @@ export interface PushTarget {
   readonly token: string | undefined;
   /** The `Authorization` header. */
   readonly authorization: string | undefined;
-  /** Signs the request. */
+  /** The key that signs the request. */
   readonly key: Buffer;
   readonly failures: number;
 }
 
-/** The sealed part of a configuration: all of it, because the webhook's URL may be a secret too. */
+/**
+ * The sealed content of a row. It contains the whole configuration, because the URL of the webhook may be a secret too.
+ */
 interface Sealed {
   readonly config: TaskPushNotificationConfig;
   readonly key: string;
   /** The credential with which the configuration was created. */
   readonly credential?: CredentialRef;
   /**
-   * S18: the row that the sealed value belongs to. The encryption authenticates it, so a value that is copied to another
-   * row does not open. Rows of earlier versions lack it; there the ids in `config` are compared.
+   * S18: the row that the sealed value belongs to. The encryption authenticates it, so a value that is copied to
+   * another row does not open. Rows of earlier versions of the gateway lack this member. For them, the ids in `config`
+   * are compared.
    */
   readonly row?: string;
 }
 
-/** The row is deleted with its task; the seal must only not expire earlier. */
+/** The lifetime of the seal. The row is deleted with its task, so the seal only has to outlive the task. */
 const SEALED_FOR = 10 * 365 * 24 * 60 * 60 * 1000;
 const CURSOR_LIFE = 24 * 60 * 60 * 1000;
 const MOST_PER_PAGE = 100;
@@ -101,7 +104,7 @@ export class PushNotifications {
 
   /**
    * Creates a configuration, or replaces the one with the same id. Without an id the configuration gets the id of the
-   * task, because clients of versions with one configuration per task replace it by setting it again.
+   * task, because in some versions a task has one configuration, and clients replace it by setting it again.
    */
   async create(
     caller: Caller,
@@ -144,7 +147,8 @@ export class PushNotifications {
     this.supported();
     const key = this.owned(caller, record);
     const known = await this.options.records.pushes(key);
-    // Clients before 1.0 omit the id: they mean the configuration without an id of its own, or the first.
+    // Clients of versions before 1.0 omit the id. They mean the configuration that was created without an id, otherwise
+    // the first one.
     const found = id ? known.find(({ config }) => config.id === id) : (known.find(isUnnamed) ?? known[0]);
     const opened = found && this.open(found);
     // A missing configuration is a TaskNotFoundError in every version.
@@ -169,7 +173,10 @@ export class PushNotifications {
     };
   }
 
-  /** Idempotent (S-51). Notifications that are still queued for the configuration are not delivered. */
+  /**
+   * Removes a configuration. Idempotent (S-51). Notifications that are still queued for the configuration are not
+   * delivered.
+   */
   async remove(caller: Caller, record: TaskKey, { id }: PushConfigRequest): Promise<void> {
     this.supported();
     const key = this.owned(caller, record);
@@ -179,7 +186,7 @@ export class PushNotifications {
 
   /**
    * The notifications for new events of a task, to be queued in the same write as the change. Each has the dialect of
-   * its configuration (S-54). A dialect that sends snapshots gets the newest one.
+   * its configuration (S-54). A dialect that sends snapshots gets one notification with the newest snapshot.
    */
   async notifications(record: TaskRecord, events: readonly NumberedEvent[]): Promise<QueuedNotification[]> {
     if (this.options.enabled === false || events.length === 0) return [];
@@ -187,7 +194,7 @@ export class PushNotifications {
     const pushes = (await this.options.records.pushes(keyOf(record))).filter(({ disabled }) => !disabled);
     if (pushes.length === 0) return [];
     const task = (await this.passed(record, { task: outwardTask(record.task) }))?.task;
-    // Without the task a dialect cannot write any notification about it.
+    // If the task was dropped, no dialect can write a notification about the task.
     if (!task) return [];
     const shown: NumberedEvent[] = [];
     for (const { seq, event } of events) {
@@ -210,7 +217,8 @@ export class PushNotifications {
           contentType,
           body: JSON.stringify(body),
         };
-        // Sorts by number within its lane. A change that is written twice has the same id, so it is notified once.
+        // The id sorts by event number within its lane. A change that is written twice has the same id, so the webhook
+        // gets it once.
         queued.push({ id: `${lane}.${String(seq).padStart(12, '0')}`, lane, target: push.config.url, value });
       }
     }
@@ -221,7 +229,10 @@ export class PushNotifications {
     return this.options.pass ? this.options.pass(keyOf(record), event) : event;
   }
 
-  /** Called before every attempt, so that nothing is delivered after a delete or a revocation. */
+  /**
+   * The destination of a notification, or why it must not be delivered. Called before every attempt, so that nothing is
+   * delivered after a delete or a revocation.
+   */
   async target(push: QueuedPush): Promise<PushTarget | 'deleted' | 'disabled' | 'expired' | 'revoked'> {
     const found = await this.find(push);
     if (!found) return (await this.options.records.find(taskOf(push))) ? 'deleted' : 'expired';
@@ -241,7 +252,7 @@ export class PushNotifications {
     };
   }
 
-  /** Counts an attempt. */
+  /** Counts an attempt to deliver a notification. */
   async attempted(push: QueuedPush, delivered: boolean): Promise<void> {
     await this.options.records.countPush(taskOf(push), push.config, delivered);
   }
@@ -265,7 +276,7 @@ export class PushNotifications {
       const belongs = row === undefined ? config.id === id && config.taskId === key.id : row === rowOf(key, id);
       return belongs ? opened : undefined;
     } catch (error) {
-      // The key of the seal was removed, so the configuration is lost.
+      // The key of the seal was removed, so the configuration can no longer be read.
       if (error instanceof SealBroken) return undefined;
       throw error;
     }
@@ -305,13 +316,16 @@ const isUnnamed = ({ key, config }: PushRecord): boolean => config.id === key.id
 const registrationOf = ({ config }: PushRecord): string => String(config['registration'] ?? '');
 const taskOf = ({ agent, owner, task }: QueuedPush): TaskKey => ({ agent, owner, id: task });
 
-/** The notifications of one task to one configuration keep their order. Receivers see the lane, so it is a digest. */
+/**
+ * The lane of notifications. Notifications in one lane keep their order, and each pair of task and configuration has
+ * one lane. Receivers see the lane, so it is a digest.
+ */
 function laneOf({ agent, owner, id }: TaskKey, config: string, registration: string): string {
   const names = JSON.stringify([agent, owner, id, config, registration]);
   return createHash('sha256').update(names).digest('base64url').slice(0, 24);
 }
 
-/** The same records, with a call of `queued` after each change that queues a notification. */
+/** The same records, but `queued` is called after each change that queues a notification. */
 export function withPushSignal(records: AgentRecords, queued: () => void): AgentRecords {
   return {
     ...records,

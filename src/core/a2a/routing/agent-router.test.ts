@@ -134,7 +134,7 @@ describe('routing on the shared endpoint (G-4)', () => {
     expect(await route({ taskId: 't1', id: 'p1' }, 'GetTaskPushNotificationConfig')).toEqual(expected);
   });
 
-  test('messages for a skill that several agents have go to all of them; a context stays with its agent', async () => {
+  test('messages for a skill of several agents are spread over them; a context stays with its agent', async () => {
     const twin = new StaticAgent('weather-2', weather.card);
     const { records, route } = stand(
       [weather, twin, travel],
@@ -154,7 +154,7 @@ describe('routing on the shared endpoint (G-4)', () => {
     expect(await route(message('and tomorrow, will it rain?', { contextId: 'c1' }))).toEqual({
       ...{ kind: 'agent', agent: 'weather-2', why: 'context' },
     });
-    // Agents with different skills of the same id are not twins.
+    // Different skills with the same id do not count as equal.
     await expect(route(message('x', { metadata: { [ROUTE]: { skillId: 'forecast' } } }))).rejects.toMatchObject({
       reason: 'invalid_params',
     });
@@ -210,7 +210,7 @@ describe('routing on the shared endpoint (G-4)', () => {
     expect(await route(message('rain', { contextId: 'new' }))).toMatchObject({ agent: 'weather', why: 'match' });
   });
 
-  test('a hint on the message or on the request, by agent or by skill', async () => {
+  test('the agent of a hint on the message or on the request, by agent or by skill', async () => {
     const { route } = stand();
     const hint = (wish: JsonObject) => ({ metadata: { [ROUTE]: wish } });
     expect(await route(message('rain', hint({ agent: 'sums' })))).toMatchObject({ agent: 'sums', why: 'hint' });
@@ -232,7 +232,7 @@ describe('routing on the shared endpoint (G-4)', () => {
     await expect(to('nobody')).rejects.toMatchObject({ reason: 'agent_not_found' });
   });
 
-  test('the best match of words with skills', async () => {
+  test('the agent whose skill matches the words best', async () => {
     const { route } = stand();
     expect(await route(message('Is it going to rain in Bergen this weekend?'))).toEqual({
       kind: 'agent',
@@ -245,7 +245,7 @@ describe('routing on the shared endpoint (G-4)', () => {
     expect(await route(message([{ data: { task: 'solve equation' } }]))).toMatchObject({ kind: 'agent' });
   });
 
-  test('words of any request and stuffed skills decide nothing', async () => {
+  test('common words and stuffed skills have no effect', async () => {
     const { route } = stand();
     expect(await route(message('Please tell me something'))).toMatchObject({
       kind: 'ask',
@@ -260,7 +260,7 @@ describe('routing on the shared endpoint (G-4)', () => {
     expect(await stand([greedy, weather, sums]).route(message('will it rain?'))).toMatchObject({ agent: 'weather' });
   });
 
-  test('a message whose needs fit different agents is asked about, with the agent of each need', async () => {
+  test('if the needs of a message fit different agents, asks the client and names each need’s agent', async () => {
     const { route } = stand();
     const text = 'Book two flights to Rome for Monday. Then tell me whether it will rain in Rome on Monday.';
     const decision = await route(message(text));
@@ -278,7 +278,7 @@ describe('routing on the shared endpoint (G-4)', () => {
     expect(await route(message(one))).toMatchObject({ agent: 'travel', reasons: { needs: [{}, {}] } });
   });
 
-  test('two different agents that match almost equally are asked about', async () => {
+  test('asks the client if two different agents match almost equally', async () => {
     const skill = (id: string, description: string) =>
       cardOf(id, { skills: [{ id, name: id, description, tags: [] }] });
     const north = new StaticAgent('north', skill('Fjords', 'Plans walks along fjords'));
@@ -291,7 +291,7 @@ describe('routing on the shared endpoint (G-4)', () => {
     });
   });
 
-  test('the index follows a changed card and shows no agent that the caller does not see', async () => {
+  test('a changed card changes the index, and the caller gets no agent that is hidden from it', async () => {
     const changing = new StaticAgent('changing', weather.card);
     const made = stand([changing, travel, sums], { admission: showing({ ann: ['changing', 'travel'] }) });
     expect(await made.route(message('will it rain?'))).toMatchObject({ agent: 'changing' });
@@ -300,7 +300,7 @@ describe('routing on the shared endpoint (G-4)', () => {
     expect(await made.route(message('solve equations'))).toMatchObject({ agent: 'changing' });
   });
 
-  test('agents that do not accept the parts are excluded; if none does, the error says so', async () => {
+  test('agents that do not accept a part are excluded; if no agent accepts it, the error says so', async () => {
     const { route } = stand();
     const image: Part = { raw: 'AA==', mediaType: 'image/png' };
     expect(await route(message([{ text: 'what rain is this?' }, image]))).toMatchObject({
@@ -328,7 +328,7 @@ describe('routing on the shared endpoint (G-4)', () => {
     expect(await stand([down]).route(message('rain'))).toMatchObject({ agent: 'down' });
   });
 
-  test('a tie has the same result every time', async () => {
+  test('agents with equal scores give the same result every time', async () => {
     const { route } = stand([new StaticAgent('one', weather.card), new StaticAgent('two', weather.card), sums]);
     for (let i = 0; i < 5; i++) expect(await route(message('rain'))).toMatchObject({ agent: 'one' });
   });
@@ -413,7 +413,7 @@ describe('the routing agent (G-4)', () => {
     expect(task.metadata?.[ROUTE]).toMatchObject({ why: 'ask', agent: null });
   });
 
-  test('the answer goes to the routing agent, and no other message of its context does', async () => {
+  test('the answer to the question goes to the routing agent; other messages of the same context do not', async () => {
     const { task, route } = await asked();
     expect(await route(message('sums', { taskId: task.id }))).toEqual({
       kind: 'agent',
@@ -460,7 +460,7 @@ describe('the routing agent (G-4)', () => {
     expect(ended.status).toMatchObject({ state: 'TASK_STATE_COMPLETED', message: { parts: [{ text: 'hi' }] } });
   });
 
-  test('after an answer that names no agent, or two, the question is repeated', async () => {
+  test('an answer that names no agent or two agents repeats the question', async () => {
     const { answer, handed } = await asked();
     for (const text of ['nobody', 'weather or sums']) {
       expect((await answer(message(text))).status.state).toBe('TASK_STATE_INPUT_REQUIRED');

@@ -17,7 +17,7 @@ import type { AgentAnswer, AgentCall } from '../gateway.js';
 import type { AgentRecords } from '../tasks/task-records.js';
 import type { EqualSkills, SkillChoice } from './equal-skills.js';
 import { accepts, modeOf } from './media-modes.js';
-import { isEqual, twinsOf, withoutTwins } from './skill-equality.js';
+import { equalSkillsOf, isEqual, withoutEqualSkills } from './skill-equality.js';
 import { type AgentRanking, type RankableSkill, type RankedNeed, SkillRanking } from './skill-ranking.js';
 
 /** The name of the routing agent in task records. No configured agent can have it. */
@@ -34,19 +34,21 @@ export interface Candidate {
   readonly needs?: readonly string[];
 }
 
-/** Why the words of a message decided, or did not. */
+/** Why the words of a message decided, or why they did not decide. */
 export interface RouteReasons {
-  /** Why the routing agent asks: no skill matches, two agents match almost equally, or the needs fit different agents. */
+  /**
+   * Why the routing agent asks: no skill matches, two agents match almost equally, or the needs fit different agents.
+   */
   readonly unsure?: 'no_match' | 'close' | 'several';
   /** The terms of the message that the best skill has. */
   readonly matched: readonly string[];
   /** The next best agent, with its score relative to the best. */
   readonly next?: { readonly agent: string; readonly score: number };
-  /** The needs of a message with several. */
+  /** The needs of a message, if the message has several. */
   readonly needs?: readonly RankedNeed[];
 }
 
-/** The rule of G-4 that decided, in order. */
+/** The rule of G-4 that decided. The rules are listed in the order in which they apply. */
 export type RouteWhy = 'task' | 'context' | 'reference' | 'hint' | 'tenant' | 'only' | 'match';
 
 /**
@@ -59,16 +61,17 @@ export type RouteDecision =
       readonly agent: string;
       readonly why: RouteWhy;
       readonly skillId?: string;
-      /** Set if several agents have the skill: learns from the outcome. */
+      /** Set if several agents have the skill. Learns from the outcome of the call. */
       readonly choice?: SkillChoice;
       readonly reasons?: RouteReasons;
     }
   | { readonly kind: 'ask'; readonly candidates: readonly Candidate[]; readonly reasons?: RouteReasons };
 
-/** Chooses the agent for a call that names none. */
+/** Chooses the agent for a call that names no agent. */
 export interface MessageRouter {
   /**
-   * The agent that asks the client when no agent fits. It is the agent of the name `ROUTING_AGENT`, and of every `ask`.
+   * The agent that asks the client when no agent fits. It handles every `ask` decision, and every decision for
+   * `ROUTING_AGENT`.
    */
   readonly routingAgent: Agent;
   /** Throws `task_not_found`, `agent_not_found`, `content_type_not_supported` or `invalid_params` with candidates. */
@@ -79,18 +82,21 @@ export interface AgentRouterOptions {
   readonly cards: Cards;
   readonly records: Pick<AgentRecords, 'findAll' | 'contextAgent'>;
   readonly routingAgent: Agent;
-  /** The lowest score of an accepted match. One shared word that few skills have scores higher than the default. */
+  /** The lowest score of an accepted match. With the default, one shared word suffices if few skills have that word. */
   readonly threshold?: number;
-  /** Chooses among agents with equal skills; if absent, the first of them gets every message. */
+  /** Chooses among agents with equal skills. If absent, the first of these agents gets every message. */
   readonly equalSkills?: EqualSkills | undefined;
 }
 
 const THRESHOLD = 0.25;
 const MOST_CANDIDATES = 10;
-/** Another agent with this share of the best score is too close for a decision. */
+/** If another agent has at least this share of the best score, the router asks the client. */
 const CLOSE = 0.9;
 
-/** Routing by G-4: agent of the task, agent of the context, hint of the caller, media types, best match of words. */
+/**
+ * Routes a call by the rules of G-4, in this order: agent of the task, agent of the context, hint of the caller, media
+ * types, best match of words.
+ */
 export class AgentRouter implements MessageRouter {
   private readonly ranking = new SkillRanking();
 
@@ -152,7 +158,8 @@ export class AgentRouter implements MessageRouter {
       throw new ProtocolError('agent_not_found', 'The agent of this context is no longer available', {
         outcome: 'not_executed',
       });
-    // The routing agent asks once per context; later messages in the context are routed like any other.
+    // The routing agent asks only once per context. Later messages in the context are routed like messages of any other
+    // context.
     if (owner !== undefined && owner !== ROUTING_AGENT) return { kind: 'agent', agent: owner, why: 'context' };
     const owners = new Set<string>();
     for (const id of referenceTaskIds.slice(0, MOST_CANDIDATES)) {
@@ -178,8 +185,8 @@ export class AgentRouter implements MessageRouter {
     const names = new Set(fitting.map(({ agent }) => agent));
     const [only] = names;
     if (only !== undefined && names.size === 1) return { kind: 'agent', agent: only, why: 'only' };
-    // Equal skills count once: otherwise their words would look common, and no skill would match well.
-    const different = this.options.equalSkills ? withoutTwins(fitting) : fitting;
+    // Equal skills count once. Otherwise their words would look common, and no skill would match well.
+    const different = this.options.equalSkills ? withoutEqualSkills(fitting) : fitting;
     const ranking = this.rank({ all, fitting: different }, message);
     const reasons = reasonsOf(ranking, this.threshold);
     const [ranked] = ranking.agents;
@@ -188,7 +195,7 @@ export class AgentRouter implements MessageRouter {
     // Every agent has all of the skills, so there is nothing to ask.
     const first = best ?? different[0];
     const same = new Set(different.map(({ agent }) => agent)).size === 1;
-    if (first && same && fitting.every((choice) => twinsOf(choice, fitting).length === names.size))
+    if (first && same && fitting.every((choice) => equalSkillsOf(choice, fitting).length === names.size))
       return this.among(fitting, first, 'only', call);
     return { kind: 'ask', candidates: candidatesOf(different, ranking), reasons };
   }
@@ -226,10 +233,10 @@ export class AgentRouter implements MessageRouter {
     return this.among(up.length > 0 ? up : found, up[0] ?? first, 'hint', call);
   }
 
-  /** The agent of a skill, or one of those with an equal skill. */
+  /** The agent of a skill, or one of the agents with an equal skill. */
   private among(choices: readonly Choice[], best: Choice, why: RouteWhy, call: AgentCall): RouteDecision {
     const { equalSkills } = this.options;
-    const equal = equalSkills ? twinsOf(best, choices) : [];
+    const equal = equalSkills ? equalSkillsOf(best, choices) : [];
     const agents = [...new Set(equal.map(({ agent }) => agent))];
     if (!equalSkills || agents.length < 2) return { kind: 'agent', agent: best.agent, why, skillId: best.skillId };
     const choice = equalSkills.choose(best.ownId, call.operation, agents);
@@ -293,20 +300,23 @@ export class AgentRouter implements MessageRouter {
 }
 
 interface Choice extends RankableSkill {
-  /** The skill's id at its agent. */
+  /** The id that the agent gives the skill. */
   readonly ownId: string;
   readonly inputModes: readonly string[];
   readonly outputModes: readonly string[];
   readonly down: boolean;
 }
 
-/** The skills that a caller sees, and those of them that can take a message. */
+/** `all`: the skills that a caller sees. `fitting`: the skills among these that can take the message. */
 interface Fitting {
   readonly all: readonly Choice[];
   readonly fitting: readonly Choice[];
 }
 
-/** A nearly equal skill of another agent does not make the choice uncertain: either agent can serve the message. */
+/**
+ * Why the words of the message decide or do not decide. A nearly equal skill of another agent does not make the choice
+ * uncertain, because either agent can serve the message.
+ */
 function reasonsOf({ agents, strength, needs }: AgentRanking, threshold: number): RouteReasons {
   const [best] = agents;
   const next = agents.find((other) => other !== best && !other.equivalent);
@@ -335,7 +345,7 @@ function wordsIn({ text, data, filename }: Part): string {
   return `${text ?? ''} ${told} ${filename ?? ''}`;
 }
 
-/** Each agent once: the ranked ones, then the others in their order. */
+/** The candidates, each agent once: first the ranked agents, then the other agents in their order. */
 function candidatesOf(fitting: readonly Choice[], { agents, needs }: AgentRanking): Candidate[] {
   const best = new Map(agents.map(({ agent, skillId }) => [agent, skillId]));
   const several = new Set(needs.map(({ agent }) => agent)).size > 1;

@@ -11,7 +11,7 @@ const answer = (state: string): AgentAnswer => ({
 });
 const done = async (): Promise<AgentAnswer> => answer('TASK_STATE_COMPLETED');
 
-test('messages leave agents that fail, and each choice is recorded with its probability', async () => {
+test('failing agents get fewer messages, and each choice is recorded with its probability', async () => {
   const recorded: RecordedChoice[] = [];
   const choices = {
     wants: () => true,
@@ -34,7 +34,7 @@ test('messages leave agents that fail, and each choice is recorded with its prob
   expect(recorded.every(({ pool, propensity }) => pool === 'skill:forecast' && propensity > 0)).toBe(true);
 });
 
-test('a caller that does not see an agent never gets it', async () => {
+test('a caller never gets an agent that is hidden from it', async () => {
   const skills = new EqualSkills({ objective: 100, random: seeded(4) });
   for (let message = 0; message < 50; message += 1) await skills.choose('s', 'SendMessage', ['a', 'b']).run(done);
   for (let message = 0; message < 50; message += 1)
@@ -60,7 +60,7 @@ test('a message that an interceptor refuses does not count as load', async () =>
   expect(loads).toEqual({ a: 0, b: 0, [open.agent]: 1 });
 });
 
-test('a failure of the caller says nothing about the agent', async () => {
+test('an error that the caller causes does not count against the agent', async () => {
   const recorded: RecordedChoice[] = [];
   const choices = {
     wants: () => true,

@@ -20,13 +20,13 @@ export interface SkillChoice {
   run(send: () => Promise<AgentAnswer>): Promise<AgentAnswer>;
 }
 
-/** Skills whose agents are compared. */
+/** The most skills whose agents are compared. */
 const MOST_SKILLS = 1_000;
 
 /**
  * Chooses among agents that offer the same skill, as `ReplicatedUpstream` does among replicas of a server. The router
- * keeps tasks and contexts with their agent. A message goes to one agent only: the interceptors have admitted it for
- * that agent, so no other agent gets it, even if nothing was sent.
+ * keeps tasks and contexts with their agent. A message goes to the chosen agent only, even if nothing was sent, because
+ * the interceptors have admitted the message for that agent.
  */
 export class EqualSkills {
   private readonly choosers = new RecentMap<ReplicaChooser>(MOST_SKILLS);
@@ -40,7 +40,7 @@ export class EqualSkills {
     const pool = `skill:${skill.slice(0, 200)}`;
     const sampled = this.options.choices?.wants(pool) === true;
     const choice = chooser.choose(operation, performance.now(), (agent) => among.has(agent));
-    // Interceptors may refuse or delay the message: it counts as load once it is sent.
+    // Interceptors may refuse or delay the message, so the message counts as load only once it is sent.
     chooser.ended(choice);
     chooser.released(choice);
     return { agent: choice.replica, run: (send) => this.run(chooser, choice, sampled ? pool : undefined, send) };
@@ -104,7 +104,7 @@ export class EqualSkills {
 
 const FAILED: readonly unknown[] = ['TASK_STATE_FAILED', 'TASK_STATE_REJECTED'];
 
-/** Whether the agent answered with a task that failed. A stream shows its end only later. */
+/** Whether the agent answered with a failed task. A stream counts as a success, because its end comes later. */
 function hasFailed(answer: AgentAnswer): boolean {
   if (answer.kind !== 'result') return false;
   const { task } = (answer.result.value ?? {}) as {

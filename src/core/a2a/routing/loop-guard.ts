@@ -6,7 +6,7 @@ import { ProtocolError } from '../../../protocol/errors.js';
  * same agent, the message is in a loop. A list that is too long is refused too.
  */
 export class LoopGuard {
-  /** `instance` is the name of this gateway: unique, and the same for all replicas. */
+  /** `instance` is the unique name of this gateway. All replicas have the same name. */
   constructor(
     private readonly instance: string,
     private readonly maxHops: number,

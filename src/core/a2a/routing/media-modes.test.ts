@@ -2,13 +2,13 @@ import { describe, expect, test } from 'vitest';
 import { accepts, modeOf } from './media-modes.js';
 
 describe('modes (S-22)', () => {
-  test('of a part: the declared media type, otherwise the type of its content', () => {
+  test('the mode of a part is its declared media type, otherwise the type of its content', () => {
     expect(modeOf({ text: 'a' })).toBe('text/plain');
     expect(modeOf({ data: null })).toBe('application/json');
     expect(modeOf({ raw: '', mediaType: 'image/png' })).toBe('image/png');
     expect(modeOf({ url: 'https://example.com/x' })).toBeUndefined();
   });
-  test('media types, ranges and the words of informal cards', () => {
+  test('cards may name media types, ranges and informal words', () => {
     expect(accepts(['text/plain'], 'text/plain; charset=utf-8')).toBe(true);
     expect(accepts(['text'], 'text/plain')).toBe(true);
     expect(accepts(['text/plain'], 'text')).toBe(true);

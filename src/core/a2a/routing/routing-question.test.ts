@@ -118,7 +118,7 @@ describe('the routing agent behind the dispatcher (G-4, G-5)', () => {
     });
   });
 
-  test('the same on a stream', async () => {
+  test('a question and its answer work on a stream too', async () => {
     const events: StreamResponse[] = [];
     const read = async (request: JsonObject) => {
       const answer = await call(request, 'SendStreamingMessage');
@@ -145,7 +145,7 @@ describe('the routing agent behind the dispatcher (G-4, G-5)', () => {
     expect(await ask(message('the weather in Oslo'))).toMatchObject({ message: { parts: [{ text: 'weather' }] } });
   });
 
-  test('S23, S24: the agent that an answer names has its limits, and its call is in the audit trail', async () => {
+  test('S23, S24: the call to the agent that an answer names is limited and recorded in the audit trail', async () => {
     const trail: AuditRecord[] = [];
     const pipeline = new Pipeline([
       callAudit({

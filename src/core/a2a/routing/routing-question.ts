@@ -26,7 +26,7 @@ import type { EqualSkills } from './equal-skills.js';
 
 export interface RoutingAgentOptions {
   readonly records: Pick<AgentRecords, 'findUpstream'>;
-  /** The agents that may fit a message, best first. */
+  /** Finds the agents that may fit a message, best first. */
   candidates(caller: Caller, request: SendMessageRequest): Promise<readonly Candidate[]>;
   /** The gateway that sends a message to the chosen agent. */
   gateway(): AgentGateway;
@@ -46,8 +46,8 @@ const CARD: AgentCard = {
 
 /**
  * The agent that asks the client when the router cannot choose an agent (G-4). Its task waits for an answer that names
- * an agent. It then sends the first message to that agent as a new task, and ends with the outcome. From then on the
- * client talks to that agent by the ids of the agent's task.
+ * an agent. The routing agent then sends the first message to that agent as a new task, and its own task ends with the
+ * outcome. From then on, the client uses the ids of the agent's task.
  */
 export class RoutingAgent implements Agent {
   readonly name = ROUTING_AGENT;
@@ -113,13 +113,13 @@ export class RoutingAgent implements Agent {
 
   async close(): Promise<void> {}
 
-  /** The routing agent has no state of its own: it reads the stored record of a task. */
+  /** Reads the stored record of a task, because the routing agent has no state of its own. */
   private async find(caller: Caller, id: string): Promise<TaskRecord> {
     const record = await this.options.records.findUpstream(ROUTING_AGENT, id);
     if (record?.owner !== caller.principal.key) {
       throw new ProtocolError('task_not_found', `Task not found: "${id}"`);
     }
-    // The record has the client's task id; the routing agent needs its own.
+    // The record has the client's task id, but the routing agent uses its own id.
     return { ...record, task: { ...record.task, id } };
   }
 
@@ -153,7 +153,8 @@ export class RoutingAgent implements Agent {
       message: fresh as Message,
       ...(request.configuration && { configuration: { ...request.configuration } }),
     };
-    // The gateway notifies the webhooks of the question's task. The agent's task has no configuration yet.
+    // The webhook of this message belongs to the task of the question, which the gateway reports. The agent's task must
+    // not get the same webhook.
     delete handed.configuration?.taskPushNotificationConfig;
     delete handed.tenant;
     const answer = await this.options.gateway().handle(caller, {
@@ -212,7 +213,7 @@ function question(ids: Ids, history: Message[], candidates: readonly Candidate[]
   const opening = again
     ? 'None of the agents has that name.'
     : several
-      ? 'Parts of this message fit different agents; each part can be sent as a message of its own.'
+      ? 'Parts of this message fit different agents; you can send each part as a separate message.'
       : 'Several agents may fit this message.';
   const listed: JsonValue = candidates.map(({ needs, ...candidate }) => ({
     ...candidate,
@@ -241,10 +242,11 @@ function outcome(ids: Ids, history: Message[], agent: string, { task, message }:
       metadata: { [ROUTE]: { ...route, ...(message.contextId && { contextId: message.contextId }) } },
     };
   }
-  if (!task) throw new ProtocolError('invalid_agent_response', `Agent "${agent}" answered with nothing`);
+  if (!task)
+    throw new ProtocolError('invalid_agent_response', `Agent "${agent}" answered with neither a task nor a message`);
   const { state } = task.status;
   const told = task.status.message?.parts ?? [];
-  const text = `Agent "${agent}" has taken this on as task ${task.id}.`;
+  const text = `Agent "${agent}" continues this request as task ${task.id}.`;
   // The question is finished even if the agent's task now waits for input.
   const ended: TaskState = isTerminal(state) ? state : 'TASK_STATE_COMPLETED';
   return {
@@ -262,7 +264,7 @@ function outcome(ids: Ids, history: Message[], agent: string, { task, message }:
   };
 }
 
-/** The agent that an answer names: by a hint, in data, or in its text. */
+/** The agent that the client's answer names: by a hint, in data, or in the text. */
 function chosenIn({ message, metadata }: SendMessageRequest, candidates: readonly Candidate[]): string | undefined {
   const data = message.parts.flatMap((part) => (isObject(part.data) ? [part.data] : []));
   for (const wish of [hintIn(message.metadata), hintIn(metadata), ...data]) {

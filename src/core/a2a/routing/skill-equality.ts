@@ -1,21 +1,21 @@
 import type { AgentSkill } from '../../../protocol/a2a/model.js';
 
-/** A skill of an agent, as far as clients read it. */
+/** The parts of an agent's skill that clients read. */
 export interface OfferedSkill {
   readonly agent: string;
-  /** The skill's id at its agent. */
+  /** The id that the agent gives the skill. */
   readonly ownId: string;
   readonly skill: AgentSkill;
   readonly inputModes: readonly string[];
   readonly outputModes: readonly string[];
 }
 
-/** The equal skills among some, with the skill itself. */
-export const twinsOf = <S extends OfferedSkill>(skill: S, among: readonly S[]): S[] =>
+/** The skills of the list that equal the given skill, including that skill. */
+export const equalSkillsOf = <S extends OfferedSkill>(skill: S, among: readonly S[]): S[] =>
   among.filter((other) => isEqual(skill, other));
 
 /** The first of each group of equal skills. */
-export function withoutTwins<S extends OfferedSkill>(skills: readonly S[]): S[] {
+export function withoutEqualSkills<S extends OfferedSkill>(skills: readonly S[]): S[] {
   const kept = new Map<string, S[]>();
   return skills.filter((skill) => {
     const others = kept.get(skill.ownId) ?? [];

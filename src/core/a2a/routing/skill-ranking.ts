@@ -10,7 +10,7 @@ export interface RankableSkill {
   readonly about: string;
   readonly skillId: string;
   readonly skill: AgentSkill;
-  /** The card of the skill; the index of an agent is built again when its card changes. */
+  /** The card with the skill. When the card of an agent changes, the index of that agent is built again. */
   readonly card: AgentCard;
 }
 
@@ -19,11 +19,11 @@ export interface RankedAgent {
   readonly agent: string;
   /** The skill with the highest score. */
   readonly skillId: string;
-  /** Relative to the best agent, which has 1. */
+  /** The score relative to the best agent, whose score is 1. */
   readonly score: number;
   /** The terms of the message that the skill has. */
   readonly matched: readonly string[];
-  /** Whether the best skill is nearly the same text as one of a better agent. */
+  /** Whether the best skill has nearly the same text as a skill of a better agent. */
   readonly equivalent: boolean;
 }
 
@@ -37,9 +37,12 @@ export interface RankedNeed {
 export interface AgentRanking {
   /** The agents with a matching skill, best first. */
   readonly agents: readonly RankedAgent[];
-  /** The weights of the message's terms in the best skill, added up: about 0.5 for one word of a description. */
+  /**
+   * The sum of the weights of the message's terms in the best skill. One matching word of a description gives about
+   * 0.5.
+   */
   readonly strength: number;
-  /** The needs of a message that has several, as far as a skill fits them. */
+  /** If the message has several needs: the needs that a skill fits. */
   readonly needs: readonly RankedNeed[];
 }
 
@@ -48,12 +51,15 @@ const MOST_MATCHED = 8;
 const LONGEST_NEED = 120;
 /** The rarity of a term that two thirds of the skills have. */
 const RARE = 0.4;
-/** Agents in the index that the current caller does not see. */
+/** The most agents that stay in the index although the current caller does not see them. */
 const MOST_OTHERS = 1_000;
-/** Words of any request. They name no skill, although descriptions of skills have them. */
+/**
+ * Words that occur in requests of any kind. They say nothing about the skill, although descriptions of skills contain
+ * them.
+ */
 const REQUEST_WORDS = /\b(?:tell|show|give|get|make|help|use|using|one|something|thing|now|no|not)\b/gi;
 
-/** Ranks the skills of agents for a message with the ranker of tools. The score of a skill goes to its agent. */
+/** Ranks the skills of agents for a message with `ToolRanking`. An agent gets the scores of its skills. */
 export class SkillRanking {
   private readonly index = new ToolRanking();
   private readonly cards = new Map<string, AgentCard>();
@@ -81,8 +87,8 @@ export class SkillRanking {
   }
 
   /**
-   * A term that most skills have gets a small weight. A term of a few equal agents gets the same weight as a term of a
-   * single agent.
+   * How well a skill matches the words of the message. A term that most skills have gets a small weight. The cap at 1
+   * gives a term of a few equal agents the same weight as a term of a single agent.
    */
   private strengthOf(hit: ExplainedHit | undefined): number {
     const words = hit?.terms.filter(({ term }) => !term.includes(' ')) ?? [];
@@ -113,7 +119,7 @@ export class SkillRanking {
   }
 }
 
-/** For each agent of `fitting` its other skills. No other skill changes a score. */
+/** For each agent of `fitting`, its skills that do not fit. These skills must not change a score. */
 function hiddenSkills(
   all: readonly RankableSkill[],
   fitting: readonly RankableSkill[],
@@ -132,7 +138,7 @@ const documentOf = ({ skillId, skill }: RankableSkill): SearchDocument => ({
   examples: skill.examples ?? [],
 });
 
-/** Each agent with the score of its best skills, as servers with that of their tools. */
+/** The agents with the scores of their best skills, computed like the scores of servers from their tools. */
 function agentsOf(hits: readonly ExplainedHit[]): RankedAgent[] {
   const found = new Map<
     string,

@@ -1,5 +1,6 @@
 /**
- * Case 30: the wall clock of this process jumps. Claims use the clock that replicas share; durations use no wall clock.
+ * Case 30: the wall clock of this process jumps. Claims use the clock that all replicas share, and durations use the
+ * monotonic clock.
  */
 import { afterEach, beforeEach, expect, test, vi } from 'vitest';
 import {

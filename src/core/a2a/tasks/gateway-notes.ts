@@ -7,13 +7,13 @@ import type { JsonObject, JsonValue } from '../../../protocol/jsonrpc/raw.js';
 import { isObject } from '../../../protocol/mcp/model.js';
 import type { AgentAnswer } from '../gateway.js';
 
-/** The metadata key of such a note. */
+/** The metadata key of a note. */
 const NOTE = `${PARLEY}/note/v1`;
 
 export const gatewayNote = (note: JsonValue): JsonObject => ({ [NOTE]: note });
 export const noteIn = (metadata: JsonObject | undefined): JsonValue | undefined => metadata?.[NOTE];
 
-/** The event without notes; the same object if it has none. */
+/** The event without notes. Returns the same object if the event has no notes. */
 export function outwardEvent(event: StreamResponse): StreamResponse {
   const { task, statusUpdate } = event;
   if (task) {
@@ -38,7 +38,7 @@ export function outwardTask(task: Task): Task {
   };
 }
 
-/** Removes notes from a result. The events of a stream are cleaned as they are read. */
+/** Removes notes from a result, and from the events of a stream as they are read. */
 export function outwardAnswer(answer: AgentAnswer): AgentAnswer {
   if (answer.kind !== 'result' || !isObject(answer.result.value)) return answer;
   const { value } = answer.result;

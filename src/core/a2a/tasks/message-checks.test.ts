@@ -24,12 +24,12 @@ describe('files (S-22)', () => {
     );
   });
 
-  test('of a declared type pass, also if a skill or an informal word declares it', () => {
+  test('of a declared type pass, even if only a skill or an informal word declares the type', () => {
     expect(refusal(image, card(['text/plain', 'image/*']))).toBeUndefined();
     expect(refusal(image, card(['text'], ['image']))).toBeUndefined();
   });
 
-  test('without a type, to an agent that declares none, and texts and data of any type pass', () => {
+  test('without a type pass; an agent without declared types gets all files; texts and data always pass', () => {
     expect(refusal({ raw: 'AA==' }, card(['text/plain']))).toBeUndefined();
     expect(refusal(image, card([]))).toBeUndefined();
     expect(refusal({ text: '# A', mediaType: 'text/markdown' }, card(['application/json']))).toBeUndefined();

@@ -1,6 +1,6 @@
 /**
- * The gateway's own checks of messages before an agent gets them, and of answers before they are stored: old agents
- * check less.
+ * The gateway's own checks of messages before an agent gets them, and of answers before they are stored. They are
+ * needed because old agents check less.
  */
 import {
   type AgentCard,
@@ -25,10 +25,10 @@ export interface A2aLimits {
   readonly taskSize: number;
   /** The most stored tasks of one caller. */
   readonly tasks: number;
-  /** The most open streams, for all callers and for one. */
+  /** The most open streams of all callers together, and of one caller. */
   readonly streams: number;
   readonly streamsPerCaller: number;
-  /** The most unfinished tasks of one caller that the gateway follows although nobody reads them. */
+  /** The most unfinished tasks of one caller that the gateway follows while no client reads them. */
   readonly followed: number;
   readonly maxHops: number;
 }
@@ -64,8 +64,8 @@ export function checkMessage({ message, configuration }: SendMessageRequest, lim
 }
 
 /**
- * Refuses files of a media type that neither the agent nor one of its skills declares (S-22). Texts and data pass, because
- * agents accept more of them than they declare.
+ * Refuses files of a media type that neither the agent nor one of its skills declares (S-22). Texts and data pass,
+ * because agents accept more types of texts and data than they declare.
  */
 export function checkMediaTypes(parts: readonly Part[], { defaultInputModes, skills }: AgentCard): void {
   for (const { raw, url, mediaType } of parts) {
@@ -86,10 +86,10 @@ export function checkHistoryLength(length: number | undefined): void {
 /** Checks a message to a known task (S-21, S-25). */
 export function checkFollowUp(message: Message, { task, contextId }: TaskRecord): void {
   if (message.contextId !== undefined && message.contextId !== '' && message.contextId !== contextId)
-    refuse('The message names a context to which its task does not belong');
+    refuse('The message names a context that is not the context of its task');
   const { state } = task.status;
   if (isTerminal(state)) {
-    throw new ProtocolError('unsupported_operation', 'The task is finished and takes no more messages', {
+    throw new ProtocolError('unsupported_operation', 'The task is finished and accepts no more messages', {
       outcome: 'not_executed',
       data: { state },
     });

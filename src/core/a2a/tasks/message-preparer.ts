@@ -58,7 +58,7 @@ const MOST_CONTEXTS = 10_000;
 
 /** Checks messages before an agent gets them, and answers of agents before they are stored. */
 export class MessagePreparer {
-  /** Owners of contexts that this process has seen: saves a query per message. */
+  /** The owners of contexts that this process has seen. Saves one query per message. */
   private readonly contexts = new BoundedCache<string, string>(MOST_CONTEXTS);
 
   constructor(private readonly options: MessagePreparerOptions) {}
@@ -105,7 +105,7 @@ export class MessagePreparer {
     };
   }
 
-  /** The record for the task of an agent's answer: the continued one, or a new one with `seq` 0. */
+  /** The record for the task of an agent's answer: the record of the continued task, or a new record with `seq` 0. */
   recordOf(prepared: PreparedMessage, task: Pick<Task, 'id' | 'contextId' | 'status'>): TaskRecord {
     const { record, caller, call, name } = prepared;
     checkId(task.id);
@@ -163,7 +163,10 @@ export class MessagePreparer {
     this.options.pushes.check(push);
   }
 
-  /** Referenced tasks must belong to the caller or be unknown to this gateway (G-22). */
+  /**
+   * The agent's ids of the referenced tasks. A referenced task must belong to the caller or be unknown to this gateway
+   * (G-22).
+   */
   private references(caller: Caller, name: string, ids: readonly string[]): Promise<string[]> {
     const { records } = this.options;
     return Promise.all(
@@ -191,7 +194,7 @@ export class MessagePreparer {
 
 export const ownKey = ({ principal }: Caller, agent: string, id: string) => ({ agent, owner: principal.key, id });
 
-/** The message with the agent's ids for task and context; the same object if the client's ids are equal. */
+/** The message with the agent's ids for task and context. Returns the same object if the client uses the same ids. */
 function withAgentIds(message: Message, record: TaskRecord | undefined, contextId: string | undefined): Message {
   let outgoing = record ? messageForAgent(message, record) : message;
   if (!record && message.taskId !== undefined) {
@@ -201,7 +204,7 @@ function withAgentIds(message: Message, record: TaskRecord | undefined, contextI
   return contextId === undefined || outgoing.contextId === contextId ? outgoing : { ...outgoing, contextId };
 }
 
-/** The request with its original text, if only the metadata must be inserted. */
+/** The request. If only the metadata is missing from the original text, inserts the metadata into that text. */
 function withText(value: SendMessageRequest, lacking: string | undefined): Passed<SendMessageRequest> {
   if (lacking === undefined) return { value };
   return { value, text: `{"metadata":${JSON.stringify(value.metadata)},${lacking.trimStart().slice(1)}` };

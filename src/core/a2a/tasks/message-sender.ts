@@ -158,7 +158,7 @@ export class MessageSender {
     return { kind: 'stream', events, createdIn: taskLog.record.dialect, ...extensionsOf(prepared) };
   }
 
-  /** Takes the task of an agent's answer, and follows it if a client or a webhook waits for updates. */
+  /** Applies the task of an agent's answer, and follows the task if a client or a webhook waits for updates. */
   private async take(prepared: PreparedMessage, taskLog: TaskLog, task: Task, waits: boolean): Promise<void> {
     const { taskLogs } = this.options;
     const { caller, agent } = prepared;
@@ -167,8 +167,8 @@ export class MessageSender {
     let follower: AgentFollower | undefined;
     try {
       await this.register(prepared, taskLog);
-      // The answer is newer than the events of the old stream, so a new follower replaces the old one: otherwise both
-      // would publish the same change.
+      // The answer is newer than the events of the old stream, so a new follower replaces the old follower. Otherwise
+      // both followers would publish the same change.
       if (open && (waits || (ours && taskLog.wanted))) follower = taskLogs.attach(taskLog, agent, caller);
       else taskLogs.release(taskLog);
       await taskLog.put(task, { value: { task } });
@@ -199,7 +199,7 @@ export class MessageSender {
     }
   }
 
-  /** Registers the configuration of the message before the first change that it must be notified of. */
+  /** Registers the push configuration of the message before the first change that its webhook must get. */
   private async register(prepared: PreparedMessage, taskLog: TaskLog): Promise<void> {
     const { pushes, records } = this.options;
     const { push, caller, call } = prepared;
@@ -223,7 +223,7 @@ export class MessageSender {
     return callbacks.ask(agent, caller, taskLog.record, ownExchange());
   }
 
-  /** A reply without a task: nothing is stored. */
+  /** Returns a reply without a task. Nothing is stored. */
   private async reply(prepared: PreparedMessage, answer: Passed<SendMessageResponse>): Promise<AgentAnswer> {
     const task = await this.replyAsTask(prepared, answer);
     if (task) return result({ value: { task: withHistory(task.task, prepared.historyLength) } }, prepared, task);
@@ -262,7 +262,10 @@ export class MessageSender {
     return named === message ? answer : { value: { ...answer.value, message: named } };
   }
 
-  /** A sent message continues without its client: the answer is stored for a later read (G-25). */
+  /**
+   * The exchange for a sent message. A message continues if its client leaves, and the answer is stored for a later
+   * read (G-25).
+   */
   private exchange({ call }: PreparedMessage): Exchange {
     return { ...call.exchange, cancellation: new Cancellation() };
   }
@@ -275,7 +278,7 @@ async function* once(event: Passed<StreamResponse>): Events & AsyncGenerator<Pas
 /** G-28: makes the task for a stream that does not begin with one. */
 function made({ message, contextId, record }: PreparedMessage, { statusUpdate, artifactUpdate }: StreamResponse): Task {
   const event = statusUpdate ?? artifactUpdate;
-  if (!event?.taskId) invalidAnswer('The first event of the agent names no task');
+  if (!event?.taskId) invalidAnswer('The first event of the agent has no task id');
   const context = event.contextId || contextId;
   const status = statusUpdate?.status ?? { state: 'TASK_STATE_WORKING' };
   const named = { taskId: event.taskId, ...(context && { contextId: context }) };

@@ -21,7 +21,7 @@ const artifact = (artifactId: string, ...texts: string[]): Artifact => ({
   artifactId,
   parts: texts.map((text) => ({ text })),
 });
-/** Sets the task at the agent. */
+/** Sets the state and the artifacts of the task at the agent. */
 const become = (state: Task['status']['state'], ...artifacts: Artifact[]): void => {
   rig.one.tasks.set('t1', task('t1', state, artifacts.length > 0 ? { artifacts } : {}));
 };
@@ -62,7 +62,7 @@ test('artifacts from before the subscription are kept', async () => {
   expect(idsOf(await get())).toEqual(['early', 'late']);
 });
 
-test('a subscription to a running task is not refused because its first event is the last', async () => {
+test('a subscription to a running task works even if its first event is also the last event', async () => {
   await core.send({}, { returnImmediately: true });
   const opening = subscribe();
   await expect.poll(() => rig.one.count('GetTask')).toBeGreaterThan(0);
@@ -82,14 +82,14 @@ test('a blocking send keeps the artifact that was created before the gateway fol
   expect(idsOf((await answered).task!)).toEqual(['early', 'late']);
 });
 
-test('an artifact chunk in the snapshot is not repeated, and the final read corrects the chunks', async () => {
+test('a chunk that the snapshot contains is not repeated, and the final read corrects the chunks', async () => {
   await core.send({}, { returnImmediately: true });
   become('TASK_STATE_WORKING', artifact('a', 'x', 'y'));
   upstream.push(chunk('t1', 'y'));
   upstream.push(chunk('t1', 'z'));
   const events = await subscribe();
   expect(told(await read(events, 2))).toEqual(['task WORKING', 'z']);
-  // An equal chunk counts as a new one, which only the agent knows.
+  // Only the agent knows that the second equal chunk is a new chunk.
   become('TASK_STATE_COMPLETED', artifact('a', 'x', 'y', 'z', 'z'));
   upstream.push(chunk('t1', 'z'));
   upstream.push(status('t1', 'TASK_STATE_COMPLETED'));

@@ -28,7 +28,7 @@ const stored = async (owner: string): Promise<number> => {
   return total;
 };
 
-test('the oldest finished tasks make room for new ones', async () => {
+test('the oldest finished tasks are removed for new tasks', async () => {
   await send('TASK_STATE_COMPLETED', 'bob');
   for (let i = 0; i < 60; i++) await send('TASK_STATE_COMPLETED');
   await expect.poll(() => stored('alice')).toBeLessThanOrEqual(22);
@@ -38,7 +38,7 @@ test('the oldest finished tasks make room for new ones', async () => {
   expect(await rig.records.find({ agent: 'one', owner: 'alice', id: last })).toBeDefined();
 });
 
-test('a caller with too many unfinished tasks is refused until some are finished, and no other caller is', async () => {
+test('only a caller with too many unfinished tasks is refused, until some of them are finished', async () => {
   const refused = async (): Promise<unknown> => {
     for (let i = 0; i < 40; i++) {
       try {

@@ -4,24 +4,28 @@ import { BoundedCache } from '../../bounded-cache.js';
 import type { AgentRecords, TaskChange } from './task-records.js';
 
 interface Count {
-  /** New tasks since the stored ones were last counted. */
+  /** The number of new tasks since the stored tasks were last counted. */
   added: number;
-  /** When they were last counted. */
+  /** The time of the last count, by `performance.now()`. */
   at: number;
-  /** The caller has as many unfinished tasks as it may have. */
+  /** Whether the caller has more unfinished tasks than the limit. */
   full: boolean;
   counting: boolean;
 }
 
 const MOST_OWNERS = 10_000;
-/** A replica counts the stored tasks of a caller after it added this part of the limit, so most callers cost nothing. */
+/**
+ * A replica counts the stored tasks of a caller each time it has added this share of the limit. Most callers stay below
+ * it and cost nothing.
+ */
 const SHARE = 0.1;
 /** Milliseconds after which a caller with too many unfinished tasks is counted again. */
 const AGAIN = 2_000;
 
 /**
- * Limits the stored tasks of a caller: beyond the limit the oldest finished ones are removed, and where all are
- * unfinished, further messages are refused. Each replica may exceed the limit by the share that it adds uncounted.
+ * Limits the stored tasks of a caller. Beyond the limit, the oldest finished tasks are removed; if too many are
+ * unfinished, further messages are refused. Each replica may exceed the limit by the share that it adds between two
+ * counts.
  */
 export class StoredTasks {
   private readonly counts = new BoundedCache<string, Count>(MOST_OWNERS);
@@ -32,7 +36,7 @@ export class StoredTasks {
     private readonly log: Log,
   ) {}
 
-  /** The records, whose new tasks are counted. */
+  /** The same records, but new tasks are counted. */
   counted(): AgentRecords {
     const { records } = this;
     const save = async (change: TaskChange): Promise<boolean> => {
@@ -43,7 +47,7 @@ export class StoredTasks {
     return { ...records, save };
   }
 
-  /** Refuses a message that may create a task of a caller who has too many. */
+  /** Refuses a message that may create a task if its caller has too many unfinished tasks. */
   check(owner: string): void {
     const count = this.counts.get(owner);
     if (!count?.full) return;

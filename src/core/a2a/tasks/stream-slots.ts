@@ -1,7 +1,7 @@
 import { ProtocolError } from '../../../protocol/errors.js';
 import type { Caller } from '../../caller.js';
 
-/** Counts open streams, so that no caller takes the streams of the others. */
+/** Counts open streams, so that no caller uses up the streams of the others. */
 export class StreamSlots {
   private all = 0;
   private readonly perCaller = new Map<string, number>();

@@ -137,7 +137,7 @@ describe('a stream', () => {
     expect(rig.one.count('GetTask')).toBe(1);
   });
 
-  test('S-45: an error before the first event is the error of the call; an empty stream is invalid', async () => {
+  test('S-45: an error before the first event becomes the error of the call; an empty stream is invalid', async () => {
     upstream.end(new ProtocolError('content_type_not_supported', 'no'));
     await expect(start()).rejects.toMatchObject({ reason: 'content_type_not_supported' });
     upstream = new Channel();
@@ -175,7 +175,7 @@ describe('a stream', () => {
     expect(told(await read(await start()))).toEqual(['task WORKING', 'COMPLETED']);
   });
 
-  test('a turn ends when the client must answer, and the next begins with the current task', async () => {
+  test('a stream ends when the client must answer, and the next stream begins with the current task', async () => {
     const asking = task('t1', 'TASK_STATE_INPUT_REQUIRED');
     upstream.push({ task: task('t1', 'TASK_STATE_WORKING') });
     upstream.push({ statusUpdate: { taskId: 't1', contextId: 'c-t1', status: asking.status } });
@@ -189,7 +189,7 @@ describe('a stream', () => {
     expect((rig.one.last('SendStreamingMessage') as SendMessageRequest).message.contextId).toBe('c-t1');
   });
 
-  test('a callback or a cancel of a streamed task is not sent twice', async () => {
+  test('a change that a callback or a cancel shows first is not sent again by the stream', async () => {
     upstream.push({ task: task('t1', 'TASK_STATE_WORKING') });
     const events = await start();
     await read(events, 1);
@@ -270,7 +270,7 @@ describe('a stream', () => {
       reason: 'rate_limited',
       message: expect.stringContaining('at most 10') as string,
     });
-    // A message that is not followed further is accepted, and so are messages of other callers.
+    // A message whose task needs no follower is accepted, and so are messages of other callers.
     rig.one.onSend = async () => ({ value: { task: task('s1', 'TASK_STATE_WORKING') } });
     await core.send({ configuration: { returnImmediately: true } });
     upstream = new Channel();
@@ -314,7 +314,7 @@ describe('an unavailable database', () => {
     expect(await stored('t1')).toMatchObject({ seq: 2, task: { status: { state: 'TASK_STATE_COMPLETED' } } });
   });
 
-  test('G-51: webhooks get the current task if more events wait than are kept', async () => {
+  test('G-51: webhooks get the current task if more events wait than the gateway keeps', async () => {
     let away = false;
     const queued: StreamResponse[] = [];
     const save: typeof rig.records.save = async (change) => {
@@ -362,7 +362,7 @@ describe('an unavailable database', () => {
     expect(told(kept!.map(({ event }) => event))).toEqual(['task WORKING', 'a', 'b', 'COMPLETED']);
   });
 
-  test('does not delay progress, and the missed events are stored when it is back', async () => {
+  test('does not delay progress; the missed events are stored when the database is available again', async () => {
     let away = false;
     const save: typeof rig.records.save = async (change) => {
       if (away) throw new ProtocolError('overloaded', 'away', { outcome: 'unknown' });
@@ -377,7 +377,7 @@ describe('an unavailable database', () => {
     expect(told(await read(events, 2))).toEqual(['a', 'b']);
     await sleep(60);
     expect(await stored('t1')).toMatchObject({ seq: 1 });
-    // The end cannot be stored, so it is not sent; after a while readers get that error.
+    // The end of the task cannot be stored, so it is not sent. After a while, readers get the error of the database.
     upstream.push(status('t1', 'TASK_STATE_COMPLETED'));
     await expect(events.next()).rejects.toMatchObject({ reason: 'overloaded' });
     away = false;
@@ -436,7 +436,7 @@ describe('S-43 S1-53: subscribing', () => {
     return events;
   };
 
-  test('S-42: gives the task first, then the same events to every reader; a reader that leaves affects no other', async () => {
+  test('S-42: every reader gets the task first, then the same events; a reader that leaves affects no other', async () => {
     const first = (await begin()) as Awaited<ReturnType<typeof start>>;
     upstream.push(chunk('t1', 'a', false));
     await read(first, 1);
@@ -451,7 +451,7 @@ describe('S-43 S1-53: subscribing', () => {
     expect(rig.one.count('SubscribeToTask')).toBe(0);
   });
 
-  test('to a finished task, or to one that is not the caller’s, is refused', async () => {
+  test('to a finished task, or to a task of another caller, is refused', async () => {
     await begin();
     await expect(subscribe(core, 't1', 'bob')).rejects.toMatchObject({ reason: 'task_not_found' });
     await expect(subscribe(core, 'nope')).rejects.toMatchObject({ reason: 'task_not_found' });
@@ -473,7 +473,7 @@ describe('S-43 S1-53: subscribing', () => {
     expect(told(await read(events))).toEqual(['COMPLETED']);
   });
 
-  test('right after the last reader left continues at once', async () => {
+  test('continues at once if a new reader comes right after the last reader left', async () => {
     rig.one.onSend = async () => ({ value: { task: task('t1', 'TASK_STATE_WORKING') } });
     const slow = rig.core({ timeouts: { call: 5_000, lease: 60_000 } });
     await slow.send({}, { returnImmediately: true });
@@ -525,7 +525,7 @@ describe('several replicas', () => {
     return events;
   };
 
-  test('G-23: a subscriber at another replica gets the events that the following replica stores', async () => {
+  test('G-23: a subscriber at another replica gets the events that the replica of the follower stores', async () => {
     await begin();
     const elsewhere = await subscribe(rig.core(), 't1');
     expect(told(await read(elsewhere, 1))).toEqual(['task WORKING']);
@@ -546,7 +546,7 @@ describe('several replicas', () => {
     expect(await stored('t1')).toMatchObject({ task: { status: { state: 'TASK_STATE_CANCELED' } } });
   });
 
-  test('a subscriber takes over when the replica that followed is gone', async () => {
+  test('a subscriber’s replica takes over when the replica that followed the task is gone', async () => {
     const gone = rig.core();
     const working = task('t1', 'TASK_STATE_WORKING');
     upstream.push({ task: working });
@@ -563,7 +563,7 @@ describe('several replicas', () => {
     expect(told(await read(events))).toEqual(['COMPLETED']);
   });
 
-  test('a cancel at another replica ends a stream on which the agent is silent', async () => {
+  test('a cancel at another replica ends a stream even if the agent sends nothing', async () => {
     const other = rig.core();
     for (const { dispatcher } of [core, other]) dispatcher.start();
     upstream.push({ task: task('t1', 'TASK_STATE_WORKING') });
@@ -575,10 +575,10 @@ describe('several replicas', () => {
     await expect.poll(() => rig.one.calls[0]?.exchange.cancellation.cancelled).toBe(true);
   });
 
-  test('25: a follower that returns late finds another follower, and sends the events that this one stores', async () => {
+  test('fault 25: a replica that returns late finds another follower, and sends the events of that follower', async () => {
     const other = rig.core();
     upstream.push({ task: task('t1', 'TASK_STATE_WORKING') });
-    // Not started, so that its claim expires as if the replica were frozen.
+    // The dispatcher is not started, so its claim expires as if the replica were frozen.
     const events = await start();
     await read(events, 1);
     rig.one.tasks.set('t1', task('t1', 'TASK_STATE_WORKING'));
@@ -590,7 +590,7 @@ describe('several replicas', () => {
     const watched = await subscribe(other, 't1');
     expect(told(await read(watched, 2))).toEqual(['task WORKING', 'a']);
     await expect.poll(async () => (await stored('t1'))?.task.artifacts?.length).toBe(1);
-    // Its own stream repeats the event.
+    // The stream of the late replica repeats the event.
     upstream.push(chunk('t1', 'a', false));
     theirs.push(chunk('t1', 'b'));
     theirs.push(status('t1', 'TASK_STATE_COMPLETED'));
@@ -608,7 +608,7 @@ describe('several replicas', () => {
     await read(await gone.open('SendStreamingMessage', { message: message() }), 1);
     rig.one.tasks.set('t1', task('t1', 'TASK_STATE_COMPLETED'));
     core.dispatcher.start();
-    // No close: the replica is silent from now on.
+    // The replica is not closed. It only sends nothing from now on.
     await expect
       .poll(async () => (await stored('t1'))?.task.status.state, { timeout: 5_000 })
       .toBe('TASK_STATE_COMPLETED');

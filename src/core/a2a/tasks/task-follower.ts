@@ -20,7 +20,7 @@ export interface TaskFollowerOptions {
   readonly now: () => number;
 }
 
-/** Polling intervals for an agent that cannot stream (G-40): short after a change, then growing. */
+/** Polling intervals for an agent that cannot stream (G-40). They are short after a change and then grow. */
 const ASK = { first: 100, growth: 1.5, longest: 2_000, longestFailing: 30_000 };
 const FAILURES = 4;
 /**
@@ -51,7 +51,10 @@ abstract class BaseFollower implements TaskFollower {
   constructor(
     protected readonly taskLog: TaskLog,
     protected readonly options: TaskFollowerOptions,
-    /** The status before the followed turn: while the status is unchanged, the agent has not reacted yet. */
+    /**
+     * The status before the message that is followed. While the task still has this status, the agent has not reacted
+     * yet.
+     */
     protected base: TaskStatus | undefined,
   ) {}
 
@@ -76,8 +79,8 @@ abstract class BaseFollower implements TaskFollower {
   }
 
   /**
-   * The result of the work, or undefined once the follower is stopped, because not every stream ends when it is
-   * cancelled.
+   * The result of the work, or undefined once the follower is stopped. This is needed because not every stream ends
+   * when it is cancelled.
    */
   protected orStopped<T>(work: Promise<T>): Promise<T | undefined> {
     return new Promise((resolve, reject) => {
@@ -89,8 +92,8 @@ abstract class BaseFollower implements TaskFollower {
   }
 
   /**
-   * Whether the turn is over and the readers know its end. A task that waits for authorization keeps its streams open
-   * for a limited time (S-63).
+   * Whether the agent has finished the task or waits for the client, and the readers know this. A task that waits for
+   * authorization keeps its streams open for a limited time (S-63).
    */
   protected over(): boolean {
     const { status } = this.taskLog.task;
@@ -144,7 +147,7 @@ export class AgentFollower extends BaseFollower {
   private readonly began = performance.now();
   /**
    * `streamed`: the stream began with the task. `asked`: the gateway read the task from the agent, and the next events
-   * may already be part of it. `passed`: an event arrived that was not part of it.
+   * may already be part of it. `passed`: an event arrived that was not part of the task as read.
    */
   private snapshot: 'streamed' | 'asked' | 'passed' = 'streamed';
 
@@ -263,12 +266,12 @@ export class AgentFollower extends BaseFollower {
         }
         await this.take(next.value);
       }
-      // Not awaited: an agent that does not end its stream must not delay the follower.
+      // The call is not awaited, because an agent that does not end its stream must not delay the follower.
       events.return?.().catch(() => {});
     } catch (error) {
       if (error instanceof SubscriptionRefused) this.logRefusal(error);
       else if (!this.stopped) this.taskLog.fail(error);
-      // The stream of an agent whose event is refused would stay open, unread.
+      // If an event was refused, the stream would otherwise stay open without a reader.
       events.return?.().catch(() => {});
     }
   }
@@ -293,7 +296,7 @@ export class AgentFollower extends BaseFollower {
   }
 
   /**
-   * For a stream without a snapshot: whether the task already contains the event. The task that the gateway read may
+   * Whether the task already contains the event, for a stream without a snapshot. The task that the gateway read may
    * contain events that were in transit at that time. When the task settles, the gateway reads it again, because
    * repeated chunks of an artifact cannot be distinguished.
    */
@@ -333,7 +336,7 @@ export class AgentFollower extends BaseFollower {
         if (this.stopped) return;
         failures += 1;
         if (failures === FAILURES || !isAway(error)) this.taskLog.fail(error);
-        // An agent that no longer knows a task will not know it later.
+        // An agent that no longer knows the task will not know the task later.
         if (error instanceof ProtocolError && error.reason === 'task_not_found') {
           this.done();
           return;
@@ -425,11 +428,15 @@ export class ReplicaFollower extends BaseFollower {
     const record = await records.find(taskLog.record);
     if (!record) throw new ProtocolError('task_not_found', 'Task not found: it is no longer stored');
     if (record.seq <= before) return;
-    // The events are read after the record, so they reach at least as far; `adopt` ignores those beyond the record.
+    // The events are read after the record, so they cover at least all events of the record. `adopt` ignores newer
+    // events.
     await taskLog.adopt(record, await records.events(record, before));
   }
 
-  /** Whether the task has lost its follower. A task that waits for its client needs none. */
+  /**
+   * Whether the task has lost its follower. If so, claims the task for this replica. A task that waits for its client
+   * needs no follower.
+   */
   private async orphaned(): Promise<boolean> {
     const { taskLog, options } = this;
     if (taskLog.record.task.status.state === 'TASK_STATE_INPUT_REQUIRED') return false;

@@ -1,6 +1,6 @@
 /**
- * A client that chooses its own task ids knows a task by another id than its agent. These functions rewrite every
- * reference to the task in both directions. If both ids are equal, values pass unchanged.
+ * If a client chooses its own task ids, the client and the agent know a task by different ids. These functions rewrite
+ * every reference to the task in both directions. If both ids are equal, values pass unchanged.
  */
 import type { Message, StreamResponse, Task } from '../../../protocol/a2a/model.js';
 import type { Passed } from '../agent.js';

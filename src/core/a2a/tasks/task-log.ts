@@ -23,11 +23,14 @@ export interface TaskLogOptions {
   readonly now: () => number;
 }
 
-/** A source of events for a task log, besides the answers of calls. */
+/** A source of events for a task log. The answers of calls are the other source. */
 export interface TaskFollower {
-  /** `tail` reads the events that another replica stores; `agent` holds the claim to the task. */
+  /**
+   * `agent` follows the task at its agent and holds the claim to the task. `tail` reads the events that another replica
+   * stores.
+   */
   readonly kind: 'agent' | 'tail';
-  /** Continues to the end even without readers, because a message started it. */
+  /** Whether the follower continues to the end even without readers, because a message started it. */
   readonly persistent: boolean;
   /** False once the follower will deliver no more events. */
   readonly active: boolean;
@@ -45,7 +48,7 @@ export interface TaskLogOwner {
 /** The interval in which progress is stored in batches, in milliseconds. It grows with the duration of writes. */
 const COALESCE = { least: 25, most: 1_000, share: 4 };
 const RETRY = { first: 250, longest: 5_000 };
-/** How long readers wait for an unavailable database, in leases. */
+/** How long readers wait for an unavailable database, as a multiple of the lease. */
 export const PATIENCE = 2.5;
 const MOST_CONFLICTS = 5;
 
@@ -74,16 +77,16 @@ export class TaskLog {
   private readonly unsaved = new UnsavedEvents();
   private readonly size: TaskSize;
   private dirty = false;
-  private turn: Promise<unknown> = Promise.resolve();
+  private queue: Promise<unknown> = Promise.resolve();
   private writing: Promise<void> = Promise.resolve();
   private timer: NodeJS.Timeout | undefined;
   private readonly retries = new Backoff(RETRY);
   private pause = COALESCE.least;
-  /** Readers have not got the current state, because it could not be stored. */
+  /** Whether readers still miss the current state because it could not be stored. */
   private unsent = false;
   private dropped = false;
 
-  /** The record of a new task has `seq` 0 and the snapshot of its first event. */
+  /** `record`: the record of a new task has `seq` 0 and contains the task of its first event. */
   constructor(
     record: TaskRecord,
     private readonly options: TaskLogOptions,
@@ -100,12 +103,12 @@ export class TaskLog {
     return this.told;
   }
 
-  /** Whether the task is stored. Before that no client knows the task. */
+  /** Whether the task is stored. No client knows a task that is not stored yet. */
   get kept(): boolean {
     return this.written > 0;
   }
 
-  /** About the bytes of the task. */
+  /** An upper bound of the bytes of the task. */
   get bytes(): number {
     return this.size.bytes;
   }
@@ -129,7 +132,10 @@ export class TaskLog {
     return this.dirty && this.kept;
   }
 
-  /** Applies an event and sends it to readers. `counts` is checked when the event's turn comes. */
+  /**
+   * Applies an event and sends it to readers. The event is ignored if `counts` returns false after all earlier events
+   * were applied.
+   */
   publish(event: Passed<StreamResponse>, counts: () => boolean = () => true): Promise<void> {
     return this.exclusive(async () => {
       if (!counts()) return;
@@ -145,8 +151,8 @@ export class TaskLog {
   }
 
   /**
-   * Applies a snapshot of the agent and sends the differences to readers. Returns false if there were none. `event`
-   * announces a new task.
+   * Applies a snapshot of the agent and sends the differences to readers. Returns false if there were no differences.
+   * `event` is sent for a new task.
    */
   put(task: Task, event: Passed<StreamResponse> = { value: { task } }): Promise<boolean> {
     return this.exclusive(async () => {
@@ -178,7 +184,7 @@ export class TaskLog {
     });
   }
 
-  /** Makes a reader that gets the current task, if requested, and then all events. */
+  /** Makes a reader. With `snapshot` the reader first gets the current task. Then it gets all events. */
   read(options: { snapshot: boolean; historyLength: number | undefined; left: () => void }): TaskReader {
     const reader = new TaskReader({
       historyLength: options.historyLength,
@@ -211,7 +217,7 @@ export class TaskLog {
     });
   }
 
-  /** Ends the turn: streams close after their readers have read the waiting events. */
+  /** Ends all streams. Each stream closes after its reader has read the waiting events. */
   end(): void {
     for (const reader of [...this.readers]) reader.end();
     this.readers.clear();
@@ -244,7 +250,7 @@ export class TaskLog {
     return this.writing;
   }
 
-  /** Stops trying to store. */
+  /** Stops all attempts to store the task. */
   drop(): void {
     this.dropped = true;
     clearTimeout(this.timer);
@@ -252,8 +258,8 @@ export class TaskLog {
   }
 
   private exclusive<T>(work: () => Promise<T>): Promise<T> {
-    const result = this.turn.then(work);
-    this.turn = result.catch(() => {});
+    const result = this.queue.then(work);
+    this.queue = result.catch(() => {});
     return result;
   }
 
@@ -270,9 +276,9 @@ export class TaskLog {
     // The first event is stored too, because a client that knows a task may read it at any replica.
     if (this.written === 0 || isSettled(task.status.state)) await this.flushNow();
     else if (!this.pushed) this.flushSoon(this.pause);
-    // P4: a change that a stream has sent must reach the webhook, so its notification is stored first.
+    // P4: a change that a stream has sent must also reach the webhook, so its notification is stored before it is sent.
     else if (!(await this.storedProgress())) return;
-    // The stored record of another replica won, and readers have got it.
+    // The stored record of another replica replaced this change, and readers already have that record.
     if (this.record.task !== task) return;
     this.tell(events, task);
     if (isTerminal(task.status.state)) this.end();
@@ -293,7 +299,7 @@ export class TaskLog {
         return;
       } catch (error) {
         const wait = retries.next();
-        // No client knows a task that is not stored, so its client gets the error at once.
+        // No client knows a task that is not stored yet, so its client gets the error at once.
         const waits = this.kept && isBusy(error) && !this.dropped && performance.now() + wait < end;
         if (!waits) {
           this.unsent = this.kept;
@@ -306,7 +312,8 @@ export class TaskLog {
   }
 
   /**
-   * Stores the progress. Returns false if the database is unavailable: readers then get the progress once it is stored.
+   * Stores the progress. Returns false if the database is unavailable. Readers then get the progress later, once it is
+   * stored.
    */
   private async storedProgress(): Promise<boolean> {
     try {
@@ -318,7 +325,7 @@ export class TaskLog {
     }
   }
 
-  /** Sends the state that could not be sent before it was stored. */
+  /** Sends the current state, which had to be stored first. */
   private catchUp(): void {
     this.unsent = false;
     const { task } = this.record;
@@ -373,7 +380,7 @@ export class TaskLog {
     const change: TaskChange = {
       record,
       after,
-      // A task that begins with its end has no readers, and its snapshot is complete.
+      // A task whose first state is final has no readers, and the snapshot contains everything.
       events: whole ? [] : events,
       notifications: await this.notifications(record, after, events),
     };
@@ -394,7 +401,7 @@ export class TaskLog {
     events: readonly NumberedEvent[],
   ): Promise<QueuedNotification[]> {
     const { pushes } = this.options;
-    // A new task has only the configurations of its own message.
+    // A new task can have a webhook only through its own message.
     if (!pushes || (after === 0 && !this.pushed)) return [];
     const queued = await pushes.notifications(record, events);
     // Another replica may have registered the webhook.
@@ -410,19 +417,19 @@ export class TaskLog {
   }
 
   /**
-   * Resolves a write conflict: another replica changed the task. A finished stored task stays, and so does a task that
-   * another replica follows (fault 25). Otherwise the snapshot of this replica, which comes from the agent, is stored
-   * as a further change.
+   * Resolves a write conflict: another replica changed the task. If the stored task is finished or another replica
+   * follows it, the stored task stays (fault 25). Otherwise the snapshot of this replica, which comes from the agent,
+   * is stored as a further change.
    */
   private async reconcile(attempt: TaskRecord): Promise<void> {
     const isNew = this.written === 0;
     for (let conflicts = 0; conflicts < MOST_CONFLICTS; conflicts++) {
       const stored = await this.options.records.find(this.record);
       if (!stored && !isNew) throw new ProtocolError('task_not_found', 'Task not found: it is no longer stored');
-      // The task belongs to another caller, or this caller has it under another id: the agent has reused an id.
+      // The agent has used the same id twice: its task belongs to another caller, or to another task of this caller.
       if (!stored || stored.upstreamId !== this.record.upstreamId)
         invalidAnswer('The agent answered with the id of a task that it has already used');
-      // The stored change is this write, whose answer was lost.
+      // The store already has this write. Only the answer of the store was lost.
       if (stored.seq === attempt.seq && JSON.stringify(stored.task) === JSON.stringify(attempt.task)) {
         this.written = stored.seq;
         this.held = stored.followedHere === true;

@@ -12,18 +12,21 @@ export interface TaskLogsOptions extends TaskLogOptions, TaskFollowerOptions {
 }
 
 export interface Attachment {
-  /** The status before the followed message. */
+  /** The status before the message that is followed. */
   readonly base?: TaskStatus | undefined;
   readonly persistent?: boolean;
   /** Whether the claim to the task is stored already. */
   readonly held?: boolean;
-  /** Cancels a stream that is open already. */
+  /** Cancels a stream that is already open. */
   readonly cancellation?: Cancellation;
 }
 
-/** The most tasks of dead replicas that are taken over at the same time; the rest waits for the next round. */
+/** The most tasks of dead replicas that are taken over at the same time; further tasks wait for the next round. */
 const CLAIMS = 50;
-/** Intervals at which tasks are checked whose agents are expected to call back, or whose agents are unreachable. */
+/**
+ * The intervals at which tasks are checked, in milliseconds. `called`: the agent is expected to call back. `away`: the
+ * agent is unreachable.
+ */
 const CHECK_INTERVAL = { called: 30_000, away: 30_000 };
 
 /** The tasks of one caller in memory may have this many times the bytes of the largest task. */
@@ -36,7 +39,7 @@ const callerOf = (owner: string): Caller => ({ ...GATEWAY, principal: ownerOf(ow
 export class TaskLogs {
   private readonly taskLogs = new Map<string, TaskLog>();
   private readonly byOwner = new Map<string, Set<TaskLog>>();
-  /** Claims that are being released: a new claim waits for that. */
+  /** Claims that are being released. A new claim to the same task waits for the release. */
   private readonly leaving = new Map<string, Promise<void>>();
   private beat: NodeJS.Timeout | undefined;
   private beating: Promise<void> = Promise.resolve();
@@ -58,12 +61,15 @@ export class TaskLogs {
     return this.taskLogs.get(nameOf(key));
   }
 
-  /** Whether a replica, this one or another, follows the task according to its record. */
+  /** Whether this or another replica follows the task according to its record. */
   claimed({ followedUntil }: TaskRecord): boolean {
     return (followedUntil ?? 0) > this.options.now();
   }
 
-  /** Runs `work` with the task log of a task, which exists at least that long. The record of a new task has `seq` 0. */
+  /**
+   * Runs `work` with the task log of a task. The task log exists at least until `work` ends. The record of a new task
+   * has `seq` 0.
+   */
   async with<T>(record: TaskRecord, work: (taskLog: TaskLog) => Promise<T>): Promise<T> {
     const name = nameOf(record);
     const taskLog = this.taskLogs.get(name) ?? this.add(name, new TaskLog(record, this.options, this.logOwner));
@@ -77,8 +83,8 @@ export class TaskLogs {
   }
 
   /**
-   * Refuses a request after which the gateway would follow one more task without its client, if it follows as many of
-   * this caller already. Each takes memory, and a stream of its agent.
+   * Refuses a request if the gateway already follows too many tasks of this caller without their clients. The request
+   * could add another such task. Each of them needs memory and a stream of its agent.
    */
   checkRoom(owner: string): void {
     let unread = 0;
@@ -132,18 +138,19 @@ export class TaskLogs {
   }
 
   /**
-   * The agent calls back for the task. The task is checked now and then nevertheless, because a callback may get lost.
+   * Called when the agent has agreed to call back for the task. The task is still checked at intervals, because a
+   * callback may get lost.
    */
   async called(taskLog: TaskLog): Promise<void> {
     await this.options.records.remind(taskLog.record, this.options.now() + CHECK_INTERVAL.called);
   }
 
-  /** The agent is unreachable: the task is due for the next replica that checks. */
+  /** Called when the agent is unreachable. The task is due for the next replica that checks. */
   async away(taskLog: TaskLog): Promise<void> {
     await this.options.records.remind(taskLog.record, this.options.now());
   }
 
-  /** Another replica follows the task: this one reads the events that it stores. */
+  /** Called when another replica follows the task. This replica then reads the events that the other replica stores. */
   private lost(taskLog: TaskLog): void {
     const { follower, record } = taskLog;
     if (follower?.kind !== 'agent') return;
@@ -171,15 +178,18 @@ export class TaskLogs {
     return leaving;
   }
 
-  /** When to check the task again. A webhook may have been registered at another replica, which may be gone by now. */
+  /**
+   * The time of the next check, or null for no check. Reads the webhooks from the store, because another replica may
+   * have registered one.
+   */
   private async nextCheck(record: TaskRecord): Promise<number | null> {
     if (isSettled(record.task.status.state)) return null;
     return (await this.options.records.pushes(record)).length > 0 ? this.options.now() + CHECK_INTERVAL.called : null;
   }
 
   /**
-   * Makes the task log receive the task's events: from the agent, or from the replica that follows the task already.
-   * Rejects if the agent is unreachable. Events flow once the returned function is called.
+   * Makes the task log receive the task's events, either from the agent or from the replica that already follows the
+   * task. Rejects if the agent is unreachable. Events flow once the returned function is called.
    */
   async watch(taskLog: TaskLog, agent: Agent, caller: Caller): Promise<() => void> {
     const nothing = (): void => {};
@@ -293,14 +303,14 @@ export class TaskLogs {
       const free = CLAIMS - this.inheriting.size;
       if (this.closed || free <= 0) return;
       const due = await records.claimFollowing(free, now() + lease);
-      // Not awaited: a slow agent must not delay the renewal of this replica's claims.
+      // The call is not awaited, because a slow agent must not delay the renewal of this replica's claims.
       for (const record of due) void this.inherit(record);
     } catch (error) {
       log.warn({ err: error }, 'cannot renew claims or take over tasks of other replicas; trying again');
     }
   }
 
-  /** Claims tasks that are followed here and have not been written since. */
+  /** Claims tasks that this replica follows without a stored claim. */
   private async claim(): Promise<void> {
     const { records, lease, now } = this.options;
     for (const taskLog of this.taskLogs.values()) {
@@ -325,7 +335,7 @@ export class TaskLogs {
     } finally {
       this.inheriting.delete(name);
     }
-    // If this fails, the claim expires, and the next round tries again.
+    // If the claim cannot be released, it expires, and the next round tries again.
     if (due !== undefined && !this.closed) await this.options.records.letGo([keyOf(record)], due).catch(() => {});
   }
 

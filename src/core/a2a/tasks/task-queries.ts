@@ -31,7 +31,7 @@ export interface TaskQueriesOptions {
   readonly slots: StreamSlots;
   readonly seal: Seal;
   readonly log: Log;
-  /** How long a read waits for an agent if the stored task would do as well. */
+  /** How long a read waits for the agent before the gateway answers with the stored task. */
   readonly refreshTime: number;
 }
 
@@ -93,7 +93,7 @@ export class TaskQueries {
     if (!Number.isInteger(pageSize) || pageSize < 1 || pageSize > PAGE.most)
       refuse(`pageSize must be a whole number from 1 to ${PAGE.most}`);
     checkHistoryLength(historyLength);
-    if (status !== undefined && !TASK_STATES.includes(status)) refuse('status is not a state a task can have');
+    if (status !== undefined && !TASK_STATES.includes(status)) refuse('status is not a state that a task can have');
     const since = timeOf(request.statusTimestampAfter);
     const owner = caller.principal.key;
     const wanted = status === undefined || status === 'TASK_STATE_UNSPECIFIED' ? undefined : status;
@@ -106,7 +106,7 @@ export class TaskQueries {
     };
     const digest = createHash('sha256').update(JSON.stringify(filter)).digest('base64url').slice(0, 16);
     const after = this.readCursor(owner, request.pageToken, digest);
-    // One more than requested shows whether there is another page.
+    // One more task than requested shows whether there is another page.
     const found = await this.options.records.list({ ...filter, ...(after && { after }), limit: pageSize + 1 });
     const page = found.records.slice(0, pageSize);
     const last = page.at(-1);
@@ -129,7 +129,10 @@ export class TaskQueries {
     return true;
   }
 
-  /** The current task: from the agent if it may have changed, or the stored one if the agent is unreachable. */
+  /**
+   * The current task. Reads the task from the agent if it may have changed. If the agent is unreachable, returns the
+   * stored task.
+   */
   private async current(caller: Caller, call: AgentCall, agent: Agent, record: TaskRecord): Promise<Passed<Task>> {
     const taskLog = this.options.taskLogs.get(record);
     if (taskLog && (taskLog.followed || isTerminal(taskLog.task.status.state))) return { value: taskLog.task };
@@ -153,7 +156,7 @@ export class TaskQueries {
       .getTask(caller, { id: record.upstreamId }, { ...exchange, cancellation })
       .then((task) => named(task, record))
       .catch((error: unknown) => {
-        // An agent that no longer knows its task will not know it later, so the client gets the error.
+        // An agent that no longer knows the task will not know the task later, so the client gets the error.
         if (error instanceof ProtocolError && error.reason === 'task_not_found') throw error;
         this.options.log.debug(
           { err: error, agent: agent.name },
@@ -170,11 +173,12 @@ export class TaskQueries {
   }
 
   private async take(taskLog: TaskLog, given: Passed<Task>): Promise<Passed<Task>> {
-    // The agent's stream will deliver the same change, and an appended chunk must not be appended twice.
+    // The task is not applied here, because the agent's stream will deliver the same change, and a chunk must not be
+    // appended twice.
     if (taskLog.followed && !isTerminal(given.value.status.state)) return given;
     const changed = await taskLog.put(given.value);
     if (changed && taskLog.task.status.state === 'TASK_STATE_INPUT_REQUIRED') taskLog.end();
-    // The original text can pass if it contains nothing new.
+    // If the task contains nothing new, its original text can pass.
     return !changed && !isTerminal(taskLog.task.status.state) && given.text !== undefined
       ? given
       : { value: taskLog.task };
@@ -194,7 +198,7 @@ export class TaskQueries {
 
 function named(task: Passed<Task>, record: TaskRecord): Passed<Task> {
   if (task.value.id !== record.upstreamId) {
-    throw new ProtocolError('invalid_agent_response', 'The agent answered with another task than the requested one');
+    throw new ProtocolError('invalid_agent_response', 'The agent answered with a task that was not requested');
   }
   const shown = taskForClient(task, record);
   return shown.value.contextId ? shown : { value: { ...shown.value, contextId: record.contextId } };

@@ -49,7 +49,7 @@ export class TaskReader implements AsyncIterableIterator<Event> {
     this.waiting.push(event);
     this.bytes += sizeOfEvent(event);
     const { length } = this.waiting;
-    // A single event waits whatever its size.
+    // A single event always waits, whatever its size.
     if (length <= MOST_WAITING && (length === 1 || this.bytes <= MOST_WAITING_BYTES)) return;
     this.clear();
     this.behind = true;
@@ -60,7 +60,7 @@ export class TaskReader implements AsyncIterableIterator<Event> {
     this.bytes = 0;
   }
 
-  /** The reader can still read the waiting events. */
+  /** Ends the stream. The reader can still read the waiting events. */
   end(): void {
     if (this.over) return;
     this.over = true;

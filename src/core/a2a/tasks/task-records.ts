@@ -26,7 +26,7 @@ export interface TaskRecord extends TaskKey {
   readonly updatedAt: number;
   /** The `traceparent` of the call that began the task. */
   readonly trace?: string | undefined;
-  /** Until when a replica follows the task, as stored. */
+  /** The stored time at which the claim of the follower ends; null or absent if no replica follows the task. */
   readonly followedUntil?: number | null;
   /** Whether this replica follows the task. */
   readonly followedHere?: boolean;
@@ -55,10 +55,13 @@ export interface TaskChange {
   readonly events: readonly NumberedEvent[];
   readonly notifications: readonly QueuedNotification[];
   /**
-   * Until when this replica follows the task; null if the task needs no follower; absent to leave the claim unchanged.
+   * The time at which this replica's claim ends; null if the task needs no follower; absent to leave the claim
+   * unchanged.
    */
   readonly followedUntil?: number | null;
-  /** This replica follows the task: the store refuses the change if another replica does by now. */
+  /**
+   * Set if this replica follows the task. The store then refuses the change if another replica follows the task by now.
+   */
   readonly held?: boolean;
 }
 
@@ -67,7 +70,7 @@ export interface TaskFilter {
   readonly agents: readonly string[];
   readonly contextId?: string;
   readonly state?: TaskState;
-  /** Only tasks with a status timestamp at or after this time. */
+  /** Selects only tasks with a status timestamp at or after this time. */
   readonly since?: number;
   /** The position after which the page begins. */
   readonly after?: { readonly at: number; readonly agent: string; readonly id: string };
@@ -86,8 +89,8 @@ export interface PushRecord {
 }
 
 /**
- * Stores tasks, their events and their push configurations. Every promise resolves once the data is durable. Times are
- * those of the clock that replicas share (case 30).
+ * Stores tasks, their events and their push configurations. Every promise resolves once the data is durable. All times
+ * are of the clock that replicas share (case 30).
  */
 export interface AgentRecords {
   find(key: TaskKey): Promise<TaskRecord | undefined>;
@@ -99,13 +102,14 @@ export interface AgentRecords {
   contextAgent(owner: string, contextId: string): Promise<string | undefined>;
   /** The owners of this agent's tasks in a context. */
   contextOwners(agent: string, contextId: string): Promise<string[]>;
-  /** Returns false if the task was changed meanwhile, or if the id belongs to another task. */
+  /** Stores a change. Returns false if the task was changed in the meantime, or if the id belongs to another task. */
   save(change: TaskChange): Promise<boolean>;
   /** Numbered events after `seq`, oldest first; undefined if some of them are no longer stored. */
   events(key: TaskKey, after: number): Promise<NumberedEvent[] | undefined>;
   list(filter: TaskFilter): Promise<{ readonly records: TaskRecord[]; readonly total: number }>;
   /**
-   * Removes the oldest finished tasks of an owner with more than `most` tasks. Returns the number of tasks that are left.
+   * Removes the oldest finished tasks of an owner with more than `most` tasks. Returns the number of tasks that are
+   * left.
    */
   trim(owner: string, most: number): Promise<number>;
   /** Claims tasks whose follower is gone. Until the time `until`, no other replica can claim them. */
@@ -113,17 +117,17 @@ export interface AgentRecords {
   /** Claims one task if no other replica follows it. */
   claimOne(key: TaskKey, until: number): Promise<boolean>;
   /**
-   * Renews claims. Returns the tasks that this replica does not follow any more: another one does, or no follower is
-   * needed.
+   * Renews claims. Returns the tasks that this replica no longer follows because another replica follows them or they
+   * need no follower.
    */
   keepFollowing(keys: readonly TaskKey[], until: number): Promise<TaskKey[]>;
   /** Releases claims. The tasks are due for any replica at `due`, or never for null. */
   letGo(keys: readonly TaskKey[], due: number | null): Promise<void>;
   /** Makes the task due for any replica at `due`, unless a replica follows it. */
   remind(key: TaskKey, due: number): Promise<void>;
-  /** Calls `listener` when another replica may have changed a task. A hint. */
+  /** Calls `listener` when another replica may have changed a task. The call is only a hint. */
   onChanged(key: TaskKey, listener: () => void): () => void;
-  /** Calls `listener` when a replica other than the follower may have changed a task. A hint. */
+  /** Calls `listener` when a replica other than the follower may have changed a task. The call is only a hint. */
   onMeddled(key: TaskKey, listener: () => void): () => void;
 
   putPush(record: PushRecord): Promise<void>;

@@ -35,7 +35,7 @@ const stored = (id: string) => rig.records.find({ agent: 'one', owner: 'alice', 
 const start = () => core.open('SendStreamingMessage', { message: message() });
 const sizeOf = (value: unknown): number => JSON.stringify(value).length;
 
-test('an artifact that an agent extends without end is refused at the limit, and the stream of the agent is closed', async () => {
+test('an artifact that grows beyond the limit is refused, and the stream of the agent is closed', async () => {
   upstream.push({ task: task('t1', 'TASK_STATE_WORKING') });
   for (let i = 0; i < 300; i++) upstream.push(chunk('t1', 'x'.repeat(1_000), i > 0));
   const events = await start();
@@ -73,7 +73,7 @@ test('the running tasks of a caller hold a limited number of bytes', async () =>
     .toBe(true);
 });
 
-test('artifacts that replace each other count once', async () => {
+test('an artifact that replaces another one is not counted in addition', async () => {
   upstream.push({ task: task('t1', 'TASK_STATE_WORKING') });
   for (let i = 0; i < 300; i++) upstream.push(chunk('t1', `${i}`.padEnd(40_000, 'x'), false));
   upstream.push(status('t1', 'TASK_STATE_COMPLETED'));
@@ -83,7 +83,7 @@ test('artifacts that replace each other count once', async () => {
   expect(kept?.task.artifacts?.[0]?.parts[0]?.text?.slice(0, 3)).toBe('299');
 });
 
-test('a larger task of an answer is refused', async () => {
+test('an answer with a task beyond the limit is refused', async () => {
   const artifacts = [{ artifactId: 'a', parts: [{ text: 'x'.repeat(LIMIT) }] }] as Artifact[];
   rig.one.onSend = async () => ({ value: { task: task('t1', 'TASK_STATE_COMPLETED', { artifacts }) } });
   await expect(core.send()).rejects.toMatchObject({ reason: 'invalid_agent_response' });
@@ -108,7 +108,7 @@ test('the oldest messages of a history are dropped at the limit', async () => {
   expect(kept?.history?.length).toBeGreaterThan(3);
 });
 
-test('a reader that is too many bytes behind gets the current task instead of the events', async () => {
+test('a reader with too many bytes of waiting events gets the current task instead of the events', async () => {
   core = rig.core({ limits: { ...limits, taskSize: 32 * 1024 * 1024 } });
   upstream.push({ task: task('t1', 'TASK_STATE_WORKING') });
   const events = await start();
@@ -134,7 +134,7 @@ test('large events that wait for the database become one event with the current 
     largest = Math.max(largest, ...statements.map(([, params]) => sizeOf(params)));
     const size = statements.reduce((sum, [, params]) => sum + sizeOf(params), 0);
     largest = Math.max(largest, size);
-    // The first write stays away while the agent sends all its events.
+    // The first write does not end before the agent has sent all its events.
     if (written === 1) await expect.poll(() => upstream.unread, { timeout: 20_000 }).toBe(0);
     return tx.call(rig.state.db, statements);
   };

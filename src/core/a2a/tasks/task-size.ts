@@ -2,7 +2,7 @@ import type { Message, StreamResponse, Task } from '../../../protocol/a2a/model.
 import type { Passed } from '../agent.js';
 import { invalidAnswer } from './message-checks.js';
 
-/** The part of the limit that a task may fill with its history after its oldest messages were dropped. */
+/** The share of the limit that a task may fill after its oldest messages were dropped. */
 const HISTORY_SHARE = 0.75;
 
 const measured = new WeakMap<StreamResponse, number>();
@@ -21,20 +21,24 @@ export function sizeOfEvent({ value, text }: Passed<StreamResponse>): number {
 const bytesOf = (value: unknown): number => Buffer.byteLength(JSON.stringify(value));
 
 /**
- * Limits the bytes of a task, which an agent can extend without end. Writing a task as JSON for each of its events would
- * cost too much, so the sizes of the events are added up, and the task is measured only if the sum exceeds the limit.
+ * Limits the bytes of a task, which an agent can extend without end. Measuring the JSON of a task for each event would
+ * cost too much. The sizes of the events are added up instead, and the task is measured only if the sum exceeds the
+ * limit.
  */
 export class TaskSize {
   private last: { readonly task: Task; readonly most: number } | undefined;
 
   constructor(private readonly limit: number) {}
 
-  /** Upper bound on the bytes of the last task; 0 before the first one. */
+  /** An upper bound of the bytes of the last task; 0 before the first task. */
   get bytes(): number {
     return this.last?.most ?? 0;
   }
 
-  /** The task `before` after events of `added` bytes. Throws `invalid_agent_response` if it is too large. */
+  /**
+   * Returns `task`, without its oldest messages if it is too large. `task` results from `before` by events of `added`
+   * bytes. Throws `invalid_agent_response` if `task` is too large without its history.
+   */
   within(before: Task | undefined, task: Task, added: number): Task {
     const known = this.last && this.last.task === before ? this.last.most + added : undefined;
     if (known !== undefined && known <= this.limit) return this.remember(task, known);

@@ -2,7 +2,7 @@ import type { StreamResponse, Task } from '../../../protocol/a2a/model.js';
 import type { Passed } from '../agent.js';
 import { sizeOfEvent } from './task-size.js';
 
-/** The most events that wait for storage. It equals the number of events kept of a task. */
+/** The most events that wait for storage. The store keeps the same number of events per task. */
 const MOST = 512;
 const MOST_BYTES = 4 * 1024 * 1024;
 
@@ -20,20 +20,20 @@ const NONE: Kept = { events: [], bytes: 0 };
 export class UnsavedEvents {
   private kept: Kept = NONE;
 
-  /** Adds events that lead to the task. */
+  /** Adds events. `task` is the task after these events. */
   add(events: readonly Passed<StreamResponse>[], task: Task): void {
     const bytes = events.reduce((sum, event) => sum + sizeOfEvent(event), 0);
     this.keep({ events: events.map(({ value }) => value), bytes }, task);
   }
 
-  /** Removes all events, which are about to be stored. */
+  /** Removes and returns all events, so that the caller can store them. */
   take(): Kept {
     const { kept } = this;
     this.kept = NONE;
     return kept;
   }
 
-  /** Puts events back that could not be stored, before those that came meanwhile. */
+  /** Puts events back that could not be stored. They come before the events that were added in the meantime. */
   putBack(taken: Kept, task: Task): void {
     const since = this.take();
     this.kept = taken;
@@ -44,7 +44,7 @@ export class UnsavedEvents {
     const events = [...this.kept.events, ...more.events];
     const bytes = this.kept.bytes + more.bytes;
     const tooMany = events.length > MOST || (events.length > 1 && bytes > MOST_BYTES);
-    // The task takes no further memory, because the log has it anyway.
+    // The task needs no further memory, because the task log has it in memory already.
     this.kept = tooMany ? { events: [{ task }], bytes: 0 } : { events, bytes };
   }
 }

@@ -88,7 +88,7 @@ test.each([
   ['answers', { id: 'nobody', result: {} }],
 ])('%s of requests that no replica knows do not flood the other replicas', async (_, message) => {
   let passed = 0;
-  // Before the session, whose limit reads the clock.
+  // The clock is replaced before the session is created, because the limit of the session reads the clock.
   vi.useFakeTimers();
   const session = new ClientSession({
     key: 'k',

@@ -57,14 +57,17 @@ const DEFAULT_LEVEL: LogLevel = 'info';
 const MOST_ROUNDS = 10;
 const MOST_SILENT_ROUNDS = 3;
 const SILENT_PAUSE = 250;
-/** A client may report changed roots without end, and each report would be a message to every server. */
+/**
+ * Minimum time between two reports of changed roots to the servers, in milliseconds. A client may report changes
+ * without end, and each report is a message to every server.
+ */
 const ROOTS_INTERVAL = 1_000;
 /**
- * Messages of a session to the other replicas. Each is stored and read by all replicas, and a client may cancel or answer
- * requests that never were.
+ * Limits on the messages of a session to the other replicas. Every replica reads each message, and a client may cancel
+ * or answer requests that do not exist.
  */
 const ELSEWHERE = { burst: 100, second: 20 };
-/** Subscribed resources of a session. They are stored with the session at each change. */
+/** Limit on the subscribed resources of a session, because all of them are stored with the session at each change. */
 const MOST_RESOURCES = 500;
 
 export interface SessionSetup {
@@ -85,13 +88,13 @@ export interface SessionSetup {
    * routed.
    */
   readonly questionPrefix: string;
-  /** Passes a message on to the other replicas, one of which may know its request. */
+  /** Passes a message on to the other replicas, because one of them may know the request of the message. */
   elsewhere?(message: RpcResponse | RpcNotification): Promise<void>;
   /** How long a user may take to answer, in milliseconds. */
   readonly answerTime: number;
   /** Called when the session's stored progress changes. */
   progressed?(progress: SessionProgress): Promise<void>;
-  /** The client's roots changed. */
+  /** Called when the client's roots changed. */
   rootsChanged(): void;
   /** Sends a message that belongs to no request. */
   unsolicited(message: Buffer): void;
@@ -113,7 +116,7 @@ export class ClientSession {
   private readonly encoder: Encoder;
   private level: LogLevel | undefined;
   private readonly running = new Map<Id, Cancellation>();
-  /** Requests whose client did not reconnect in time. */
+  /** The ids of requests whose client did not reconnect in time. */
   private readonly abandoned = new Set<Id>();
   private asking: Questions | undefined;
   private stopLists: (() => void) | undefined;
@@ -134,7 +137,7 @@ export class ClientSession {
     this.caller = {
       principal: setup.principal,
       revision: setup.revision,
-      // A client that cannot receive questions is treated as one without capabilities (mcp.md 4.3, 8).
+      // A client that cannot receive questions is treated as a client without capabilities (mcp.md 4.3, 8).
       capabilities: setup.reachable ? setup.capabilities : {},
       clientInfo: setup.clientInfo,
       session: setup.key,
@@ -190,7 +193,7 @@ export class ClientSession {
     }
   }
 
-  /** Methods of extensions pass if exactly one server can be meant, by its capabilities. */
+  /** Methods of extensions are passed on if the session has exactly one server. */
   private passes(method: string): boolean {
     return this.view.only !== undefined && !isModernMethod(method) && !isRemovedMethod(method);
   }
@@ -365,7 +368,8 @@ export class ClientSession {
         for (const elicitationId of urlElicitations.ids())
           this.announce({ method: 'notifications/elicitation/complete', params: { elicitationId } });
         if (outcome.kind !== 'input_required' || !outcome.state || returned) return outcome;
-        // A call that waits at the server learns that no answer will come.
+        // Repeat the call once without answers, so that a call that waits at the server learns that no answer will
+        // come.
         returned = true;
         ({ params } = message);
         ({ state } = outcome);
@@ -426,14 +430,17 @@ export class ClientSession {
     if (elsewhere && this.toOthers.take(1)) await elsewhere(message);
   }
 
-  /** A message received by another replica; dropped if its request is unknown here. */
+  /** Handles a message that another replica received. The message is dropped if its request is unknown here. */
   overhear(message: RpcResponse | RpcNotification): void {
     if (message.kind === 'response') {
       this.questions.answered(message);
     } else if (this.running.has(message.params.get('requestId') as Id)) void this.told(message);
   }
 
-  /** In this era list changes are announced to every client whose server declared them (mcp.md 4.12). */
+  /**
+   * Clients of this era subscribe to nothing: list changes are announced to every client if the server declared that it
+   * announces them (mcp.md 4.12).
+   */
   private watchLists(): void {
     if (this.stopLists || this.closed || !this.setup.reachable) return;
     this.stopLists = this.setup.lists.follow(this.view, {
@@ -442,7 +449,9 @@ export class ClientSession {
     });
   }
 
-  /** Passes on a server's notifications outside of calls; log messages only from the client's level on. */
+  /**
+   * Passes on a server's notifications outside of calls. Log messages below the level of the client are not passed on.
+   */
   private tell(notification: Notification): void {
     const { level } = notification.params;
     if (notification.method !== 'notifications/message') this.announce(notification);
@@ -504,7 +513,7 @@ export class ClientSession {
     this.resources.delete(uri);
   }
 
-  /** The client lost the connection of these requests and did not reconnect in time. */
+  /** Called when the client lost the connection of these requests and did not reconnect in time. */
   abandon(ids: readonly Id[]): void {
     for (const id of ids) {
       const running = this.running.get(id);

@@ -1,6 +1,6 @@
 import type { Id } from '../../../protocol/jsonrpc/message.js';
 
-/** Request ids with more bytes are left out of event ids. */
+/** Maximum number of bytes of a request id in an event id. Longer request ids are left out. */
 const MOST_BYTES = 40;
 
 export const eventId = (stream: string, seq: number): string => `${stream}.${seq}`;

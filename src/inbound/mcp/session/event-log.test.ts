@@ -203,7 +203,7 @@ describe('a stream of another replica', () => {
 });
 
 describe('the kept bytes of a message that is a slice of a larger text', () => {
-  /** A body with many bytes around its result, and the message created from it. */
+  /** A body with many bytes around its result, and the message that is created from the body. */
   const cut = (size: number, body: number): Buffer[] => {
     const result = Buffer.allocUnsafeSlow(body).fill('r').subarray(0, size);
     return [...text('{"result":'), result, ...text('}')];
@@ -260,7 +260,7 @@ describe('finished replies', () => {
       expect(await heard(log, reply.before)).toEqual(n < 4 ? 'event_not_found' : [`${n}`]);
   });
 
-  it('of a session have no more bytes than one stream may, except a single larger one', async () => {
+  it('of a session have no more bytes than one stream may have, except a single larger reply', async () => {
     const log = logOf('a', { ...LOG_LIMITS, bytes: 1_000 });
     const replies = Array.from({ length: 5 }, () => log.whole([Buffer.alloc(300)], {}));
     expect(inAll.bytes).toBe(900);

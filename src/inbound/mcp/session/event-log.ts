@@ -32,9 +32,9 @@ interface Logged {
 
 /** Observes the end of a stream. */
 interface StreamHost {
-  /** The stream is complete: from now on it is only kept until it expires. */
+  /** Called when the stream is complete. From now on the stream is only kept until it expires. */
   ended(stream: LoggedStream): void;
-  /** Another replica has ended the stream on behalf of this one. */
+  /** Called when another replica has ended the stream in place of this replica. */
   endedElsewhere(stream: LoggedStream): void;
 }
 
@@ -48,13 +48,16 @@ export class LoggedStream implements Resumable {
   finished = false;
   /** When a client was last known to read, at any replica; by `performance.now()`. */
   leftAt = 0;
-  /** Shared events are sent in order, independent of how long the sharing takes. */
+  /**
+   * Resolves when the earlier shared events were sent, so that events are sent in order, however long it takes to share
+   * them.
+   */
   private turn: Promise<void> | undefined;
 
   constructor(
     readonly id: string,
     private readonly limits: LogLimits,
-    /** The copy in which other replicas find the stream; its first entry names the owner. */
+    /** The copy in which other replicas find the stream. The first entry of the copy names the owner. */
     private readonly copy?: StreamCopy,
     private readonly host?: StreamHost,
   ) {
@@ -109,7 +112,7 @@ export class LoggedStream implements Resumable {
       return;
     }
     // Every event that a client has seen must be known to all replicas, because the client may reconnect to another
-    // one. The copy gets the event at once, because the copy limits the waiting events.
+    // replica. The copy gets the event at once, because the copy limits the waiting events.
     const shared = copy.append(Buffer.concat(data).toString('utf8'));
     this.inTurn(async () => {
       if (await shared) this.add(data);
@@ -150,7 +153,7 @@ export class LoggedStream implements Resumable {
     this.host?.endedElsewhere(this);
   }
 
-  /** The connected client gets the rest from the copy. */
+  /** Called when the stream continues elsewhere. The connected client gets the remaining events from `rest`. */
   handOver(rest: Resumable | undefined): void {
     const { sink } = this;
     this.sink = undefined;
@@ -177,11 +180,11 @@ export class LoggedStream implements Resumable {
     this.sink = sink;
     this.sent = from;
     this.flush();
-    // A client that reconnects has lost its previous connection, even if the gateway has not noticed.
+    // A client that reconnects has lost its previous connection, even if the gateway has not noticed the loss.
     if (before !== sink) before?.end();
   }
 
-  /** Closes the connection on purpose; the client reconnects for the rest. */
+  /** Closes the connection although the stream continues. The client reconnects to get the remaining events. */
   closeForReconnect(retry: number): void {
     const end = (): void => {
       const { sink } = this;
@@ -189,7 +192,7 @@ export class LoggedStream implements Resumable {
       this.leftAt = performance.now();
       sink?.end(retry);
     };
-    // Not before the client has received the id with which it reconnects.
+    // The connection is not closed before the client has received the event id with which it reconnects.
     if (this.copy) this.inTurn(async () => end());
     else end();
   }
@@ -258,7 +261,7 @@ export class EventLog implements StreamHost {
     return this.waiting;
   }
 
-  /** The same stream; undefined before the first message or GET. */
+  /** The stream for messages without a request; undefined before the first message or GET. */
   get messages(): LoggedStream | undefined {
     return this.waiting;
   }
@@ -286,7 +289,9 @@ export class EventLog implements StreamHost {
     return stream;
   }
 
-  /** A reply sent whole over `connection`. It is not shared: other replicas ask this one for it. */
+  /**
+   * A reply that was sent whole over `connection`. The reply is not shared; other replicas ask this replica for it.
+   */
   whole(message: readonly Buffer[], connection?: object, request?: Id): WholeReply {
     const size = lengthOf(message);
     const reply = new WholeReply(this, this.name('s', request), lasting(message, size), size, this.until(), connection);
@@ -295,8 +300,8 @@ export class EventLog implements StreamHost {
   }
 
   /**
-   * The session's next message came over this connection, so its client has read the earlier replies that were sent
-   * whole over this connection.
+   * Called when the client sent its next message over this connection, so that it has read the earlier replies that
+   * were sent whole over it.
    */
   read(connection: object): void {
     for (let i = this.finished.length - 1; i >= 0; i--) {
@@ -305,20 +310,20 @@ export class EventLog implements StreamHost {
     }
   }
 
-  /** A client reads this stream at another replica. */
+  /** Called when a client reads this stream at another replica. */
   followed(id: string): void {
     const stream = this.streams.get(id);
     if (stream) stream.leftAt = performance.now();
   }
 
-  /** The session has ended; no client will reconnect. */
+  /** Called when the session has ended, so that no client will reconnect. */
   close(): void {
     this.closed = true;
     for (const reply of this.finished.slice()) this.drop(reply);
   }
 
   ended(stream: LoggedStream): void {
-    // Another replica may have taken it over before.
+    // Another replica may already have taken the stream over.
     if (!this.streams.delete(stream.id)) return;
     const { id, size } = stream;
     this.keep({ id, stream, size, until: this.until(), owner: this });
@@ -344,7 +349,7 @@ export class EventLog implements StreamHost {
     this.finished.push(reply);
     this.held += reply.size;
     this.inAll.add(reply);
-    // A single reply beyond the limit stays until the next one.
+    // A single reply that exceeds the limit stays until the next reply.
     while (this.finished.length > 1 && (this.finished.length > FINISHED_KEPT || this.held > this.limits.bytes))
       this.drop(this.finished[0]!);
   }

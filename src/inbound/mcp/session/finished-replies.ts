@@ -17,7 +17,10 @@ export interface Finished {
 export const noLongerKept = (): ProtocolError =>
   new ProtocolError('event_not_found', 'The events after this Last-Event-ID are no longer kept; the session continues');
 
-/** A reply of one event that was sent whole. Most replies are, so it contains only its text. */
+/**
+ * A reply of one event that was sent whole. Most replies are of this kind, so this class keeps only the text of the
+ * reply.
+ */
 export class WholeReply implements Finished, Resumable {
   constructor(
     readonly owner: Finished['owner'],
@@ -85,7 +88,7 @@ export class FinishedReplies {
     reply.owner.forget(reply);
   }
 
-  /** Drops expired replies even if no new ones are added. */
+  /** Drops expired replies even if no new replies are added. */
   private watch(): void {
     if (this.timer) return;
     const [oldest] = this.replies;

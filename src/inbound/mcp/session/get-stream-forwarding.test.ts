@@ -128,7 +128,7 @@ describe('messages for a GET stream at another replica', () => {
     expect(here.ended).toBe(false);
   });
 
-  test('have a limit of bytes that wait for the other replica: the newest stay in their stream', async () => {
+  test('are limited in the bytes that wait for the other replica: beyond the limit the newest messages stay in their stream', async () => {
     const { network, a, b } = pair();
     a.say('first');
     b.get();

@@ -25,9 +25,9 @@ export const madeEverywhere = (message: string): boolean => MADE_EVERYWHERE.test
 
 /** Messages of a session that belong to no request. */
 export interface GetHolder {
-  /** A GET stream is open at this replica. */
+  /** Whether a GET stream is open at this replica. */
   readonly connected: boolean;
-  /** The stream of these messages, if there is one. */
+  /** The stream for messages that belong to no request, if there is one. */
   readonly messages: LoggedStream | undefined;
   unsolicited(message: Buffer): void;
 }
@@ -55,18 +55,21 @@ export class GetStreams {
     });
   }
 
-  /** The GET stream of a session was opened at this replica, possibly resumed from an event of another replica. */
+  /**
+   * Called when the GET stream of a session was opened at this replica, possibly resumed from an event of another
+   * replica.
+   */
   opened(session: string, last?: string): void {
     const { self } = this.cluster;
     this.tell(OPENED, session, { replica: self, ...(last !== undefined && { last }) });
   }
 
-  /** There are messages, and no GET stream is open at this replica. */
+  /** Called when there are messages, and no GET stream is open at this replica. */
   wanted(session: string): void {
     this.tell(WANTED, session, {});
   }
 
-  /** Only replicas that hold the session can have messages for it, or its GET stream. */
+  /** Only replicas that hold the session can have messages for the session, or its GET stream. */
   private tell(subject: string, session: string, more: JsonObject): void {
     if (this.cluster !== ALONE) this.cluster.tell(subject, { session, ...more }, session).catch(() => {});
   }
@@ -77,7 +80,8 @@ export class GetStreams {
     if (!holder || !messages) return;
     const resumed = typeof last === 'string' ? streamOf(last) : undefined;
     const after = resumed?.stream === messages.id ? resumed.seq : undefined;
-    // A client may have two open GET streams. A client that resumes has lost the stream it had here.
+    // A client may have two open GET streams. A client that resumes a stream elsewhere has lost the stream that it had
+    // here.
     if (holder.connected && after === undefined) return;
     const send = async (texts: string[]): Promise<boolean> =>
       (await this.cluster.ask(String(replica), MESSAGES, { session: String(session), messages: texts })) === true;
@@ -107,7 +111,7 @@ class Forwarder implements EventSink {
     try {
       this.stream.connect(this, after);
     } catch {
-      // The messages after that event are no longer kept; the stream continues with the kept ones.
+      // Some messages after `after` are no longer kept. The stream continues with the messages that are kept.
       this.stream.connect(this);
     }
     this.live = true;
@@ -133,13 +137,13 @@ class Forwarder implements EventSink {
       const batch = this.queue.slice(0, BATCH);
       const taken = await this.send(batch.map(({ text }) => text)).catch(() => false);
       if (!taken) this.giveUp();
-      // A queue that was given up meanwhile is empty.
+      // If the queue was given up in the meantime, it is empty, and nothing is removed here.
       for (const { text } of this.queue.splice(0, batch.length)) this.bytes -= text.length;
     }
     this.sending = false;
   }
 
-  /** Messages that were not accepted wait in their stream for the next GET. */
+  /** Returns messages that were not accepted to their stream, where they wait for the next GET. */
   private giveUp(): void {
     const [first] = this.queue;
     const left = this.queue.splice(0);

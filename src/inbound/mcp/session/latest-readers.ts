@@ -1,6 +1,9 @@
 import type { EventSink, Resumable } from './shared-streams.js';
 
-/** Connections of one session that read one stream of another replica at the same time. A client needs one. */
+/**
+ * Limit on the connections of one session that read one stream of another replica at the same time. A client needs only
+ * one.
+ */
 const MOST_READERS = 64;
 
 interface Reader {
@@ -9,13 +12,14 @@ interface Reader {
 }
 
 /**
- * The connections that read streams of other replicas, by the name of the stream. Each reads the Bus by itself, so only
- * the latest stay: a client that connects again has lost its earlier connections, even if the gateway has not noticed.
+ * The connections that read streams of other replicas, by the name of the stream. Each connection reads the Bus by
+ * itself, so only the latest connections are kept. A client that connects again has lost its earlier connections, even
+ * if the gateway has not noticed the loss.
  */
 export class LatestReaders {
   private readonly readers = new Map<string, Set<Reader>>();
 
-  /** The same stream, whose connections are limited. */
+  /** Limits the connections that read `stream`. */
   limited(name: string, stream: Resumable): Resumable {
     const own = new Map<EventSink, Reader>();
     return {

@@ -58,7 +58,7 @@ test('without hidden servers a session is notified synchronously', () => {
   expect(heard).toHaveLength(1);
 });
 
-test('S27: a change of one caller is told to the sessions of this caller only', () => {
+test('S27: a change that concerns one caller is announced to the sessions of this caller only', () => {
   const { opened, follow } = feedsOf({});
   const [ann, bob] = [follow('ann'), follow('bob')];
   opened[0]!(CHANGED, 'notes', 'bob');

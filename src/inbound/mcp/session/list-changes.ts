@@ -49,14 +49,14 @@ export class ListChanges {
     const call = plainCall('subscriptions/listen', RawObject.from({ notifications: ALL_LISTS }), view);
     const subscription = this.gateway.listen(caller, call, ALL_LISTS, (notification, server, owner) => {
       for (const listener of [...listeners]) {
-        // The lists of a server at which each caller has its own account (S27).
+        // The change is about the lists of one caller, at a server at which each caller has its own account (S27).
         if (owner !== undefined && owner !== listener.caller().principal.key) continue;
         this.tell(listeners, listener, notification, server);
       }
     });
     const shared: SharedSubscription = { listeners, subscription };
     this.subscriptions.set(key, shared);
-    // The next session tries again.
+    // The next session tries to subscribe again.
     subscription.catch(() => {
       if (this.subscriptions.get(key) === shared) this.subscriptions.delete(key);
     });

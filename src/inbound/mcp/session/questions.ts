@@ -27,7 +27,7 @@ export class Questions {
     private readonly patience: number,
   ) {}
 
-  /** Asks the client one question and waits for its answer; a failure also becomes an answer. */
+  /** Asks the client one question and waits for the answer. A failure becomes an answer too. */
   ask(
     question: InputRequest,
     send: (message: Buffer) => void,
@@ -36,7 +36,8 @@ export class Questions {
   ): Promise<JsonObject> {
     const encoded = encodeInputRequest(question, this.revision, elicitationId);
     if ('impossible' in encoded) {
-      // Not "cancel": the client was not asked, and the server must not conclude that it was.
+      // The answer is not "cancel", because the client was not asked, and the server must not conclude that it was
+      // asked.
       const message = `The client's revision does not support ${encoded.impossible}`;
       return Promise.resolve({ [INPUT_FAILURE]: { code: -32602, message } });
     }
@@ -77,8 +78,8 @@ export class Questions {
 }
 
 /**
- * An error instead of an answer. Elicitation has an action for it; for the other methods the failure itself is the
- * answer.
+ * The answer to a question that failed. For an elicitation this is the action `cancel`; for the other methods the
+ * failure itself is the answer.
  */
 function noAnswer(method: string, code: number, message: string): JsonObject {
   return method === 'elicitation/create' ? { action: 'cancel' } : { [INPUT_FAILURE]: { code, message } };

@@ -5,7 +5,7 @@ export interface ReconnectWindowOptions {
   readonly window: number;
   /** The stream of the reply, once there is one: a reconnected client reads it. */
   readonly stream: () => LoggedStream | undefined;
-  /** The client did not reconnect in time. */
+  /** Called when the client did not reconnect in time. */
   over(): void;
 }
 
@@ -18,12 +18,12 @@ export class ReconnectWindow {
   private readonly began = performance.now();
   private done = false;
 
-  /** Begins when the connection of the request is closed. */
+  /** Begins the window. Created when the connection of the request is closed. */
   constructor(private readonly options: ReconnectWindowOptions) {
     this.wait(options.window);
   }
 
-  /** The call was answered. */
+  /** Called when the call was answered. */
   end(): void {
     this.done = true;
     clearTimeout(this.timer);

@@ -9,8 +9,8 @@ export interface SessionRecord {
   /** The part of the catalog on which the session was opened. */
   readonly view?: Selection;
   /**
-   * The server on which the session was opened, if it was a single one; older versions of the gateway store no other
-   * view.
+   * The server on which the session was opened, if the session has a single server. Older versions of the gateway store
+   * this member and no `view`.
    */
   readonly server?: string;
   readonly revision: string;
@@ -19,7 +19,7 @@ export interface SessionRecord {
   readonly progress: SessionProgress;
 }
 
-/** The key of a principal, in the stored form that never changed. */
+/** The key of a principal. The form of this object in the database must not change. */
 export interface StoredOwner {
   readonly name: string;
 }

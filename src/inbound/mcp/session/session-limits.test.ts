@@ -17,12 +17,12 @@ describe('the evicted session', () => {
     expect(sessionToEvict([newer, old, others], 'ada', { perCaller: 2, inAll: 10 })).toBe(old);
   });
 
-  it('is the longest idle one of all if there are too many in total', () => {
+  it('is the longest idle session of all if there are too many in total', () => {
     expect(sessionToEvict([newer, old, others], 'ada', { perCaller: 10, inAll: 3 })).toBe(others);
     expect(sessionToEvict([newer, old, others], 'ada', { perCaller: undefined, inAll: 3 })).toBe(others);
   });
 
-  it('is never one in use; if all are in use, the new one is refused', () => {
+  it('is never a session in use; if all are in use, the new session is refused', () => {
     const busy = session('ada', 0, true);
     expect(sessionToEvict([busy, old], 'ada', { perCaller: 2, inAll: 9 })).toBe(old);
     expect(() => sessionToEvict([busy, busy], 'ada', { perCaller: 2, inAll: 9 })).toThrow(

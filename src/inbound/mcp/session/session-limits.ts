@@ -10,13 +10,14 @@ export interface SessionLimits {
 export interface Evictable {
   readonly principal: string;
   readonly lastUsed: number;
-  /** A call is running, or the client has an open connection. */
+  /** Whether a call is running, or the client has an open connection. */
   readonly inUse: boolean;
 }
 
 /**
- * The session to evict for a new session of `principal`: the longest idle one, of the caller's own if the caller has
- * too many, otherwise of all. Undefined below the limits; throws if every candidate is in use.
+ * The session to evict for a new session of `principal`. If the caller has too many sessions, this is the longest idle
+ * session of the caller, otherwise the longest idle session of all. Undefined below the limits. Throws if every
+ * candidate is in use.
  */
 export function sessionToEvict<S extends Evictable>(
   sessions: Iterable<S>,

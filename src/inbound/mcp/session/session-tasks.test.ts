@@ -32,7 +32,7 @@ test('a list of tasks omits those of servers that the caller may not see', async
   expect(await listed({ sees: async (_, { kind, server }) => kind === 'server' && server !== 'a' })).toEqual(['of b']);
 });
 
-test('changes of a task are told only as long as the caller may see its server', async () => {
+test('changes of a task are announced only as long as the caller may see the server of the task', async () => {
   let change = (_: HostedTaskRecord): void => {};
   const tasks = {
     onChange: (_: readonly string[], listener: typeof change) => {

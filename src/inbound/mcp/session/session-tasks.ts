@@ -10,15 +10,18 @@ import { experimentalTask, isTerminal, relatedTo } from '../../../protocol/mcp/t
 
 const PAGE = 100;
 const CURSOR_TTL = 60 * 60 * 1000;
-/** The list that a cursor belongs to, stored in the cursor: cursors of other lists are sealed for the same purpose. */
+/**
+ * The name of this list, which each of its cursors contains, because cursors of other lists are sealed for the same
+ * purpose.
+ */
 const LIST = 'tasks/list';
 
-/** The tasks of one client whose revision has tasks of its own, in the form of that revision. */
+/** The tasks of a client whose revision has its own form of tasks, written in that form. */
 export class SessionTasks {
   constructor(
     private readonly tasks: HostedTasks,
     private readonly principal: string,
-    /** Without identified callers a list would show all tasks to every caller (TSKL-09). */
+    /** If callers are not identified, a list would show all tasks to every caller (TSKL-09). */
     private readonly mayList: boolean,
     private readonly seal: Seal,
     private readonly admission: Pick<Admission, 'sees'>,
@@ -57,7 +60,7 @@ export class SessionTasks {
       const [list, taskId] = this.seal.open('cursor', this.principal, cursor) as [string, string];
       if (list === LIST) return taskId;
     } catch (error) {
-      // Cursors of other lists are not pairs.
+      // A cursor of another list is not a pair, and is refused.
       if (!(error instanceof SealBroken) && !(error instanceof TypeError)) throw error;
     }
     throw new ProtocolError('invalid_cursor', 'The cursor is invalid or has expired; list again without a cursor');
@@ -70,7 +73,7 @@ export class SessionTasks {
     return experimentalTask(await this.tasks.cancel(this.principal, taskId));
   }
 
-  /** Waits for the end of the task, and asks the client the task's questions meanwhile (TSKL-05, TSKL-07). */
+  /** Waits for the end of the task. While the task runs, asks the client the task's questions (TSKL-05, TSKL-07). */
   async result(
     taskId: string,
     ask: (question: InputRequest) => Promise<JsonObject>,
@@ -96,7 +99,8 @@ export class SessionTasks {
   ): Promise<void> {
     const params = { ...question.params, _meta: relatedTo(taskId, question.params?.['_meta']) };
     const answers: InputResponses = { [key]: await ask({ ...question, params }) };
-    // A client that stops waiting for the result has not answered: the question stays open for the next one.
+    // A client that stops waiting for the result has not answered, so the question stays open for the next request for
+    // the result.
     if (cancellation.cancelled) return;
     await this.tasks.update(this.principal, taskId, answers);
   }
@@ -110,7 +114,7 @@ export class SessionTasks {
   }
 }
 
-/** The outcome exactly as the response to the call itself. */
+/** The outcome in exactly the form of the response to the call itself. */
 function outcomeOf(record: HostedTaskRecord): RawObject {
   if (record.result)
     return RawObject.from({ ...record.result, _meta: relatedTo(record.taskId, record.result['_meta']) });

@@ -32,7 +32,7 @@ export interface SessionsOptions {
   readonly answerTime: number;
   readonly logging: boolean;
   readonly tasks: HostedTasks;
-  /** Whether a view has the server of a task; absent if every view shows all tasks of its caller. */
+  /** Whether a view has the server of a task; absent if every view shows all tasks of the caller. */
   inView?(view: View, server: string): boolean;
   /** The replicas that a client may reach. */
   readonly cluster?: Cluster;
@@ -40,26 +40,26 @@ export interface SessionsOptions {
   readonly records?: SessionRecords;
   /** Whether callers are identified. */
   readonly identified: boolean;
-  /** Refuses an unknown revision instead of negotiating another one (C-02). */
+  /** Whether an unknown revision is refused instead of negotiated (C-02). */
   readonly strictVersions: boolean;
   readonly refused?: Refused | undefined;
-  /** The roots of a client changed. */
+  /** Called when the roots of a client changed. */
   rootsChanged(key: string): void;
-  /** A session has ended; its dedicated upstream sessions can be closed. */
+  /** Called when a session has ended, so that its dedicated upstream sessions can be closed. */
   ended(key: string): void;
 }
 
 /** Carries messages without a request to the client. */
 export interface Carrier {
   readonly reachable: boolean;
-  /** The client has an open connection of the session, even if it is quiet. */
+  /** Whether the client has an open connection of the session, even if no messages are sent on it. */
   readonly connected: boolean;
   unsolicited(message: Buffer): void;
-  /** The process is about to stop; the client may reconnect to another replica, or after a restart. */
+  /** Called when the process is about to stop. The client may reconnect to another replica, or after a restart. */
   requestReconnect?(): void;
-  /** A client reads one of its streams at another replica. */
+  /** Called when the client reads a stream of the session at another replica. */
   followed?(stream: string): void;
-  /** The session has ended. */
+  /** Called when the session has ended. */
   ended(): void;
 }
 
@@ -122,7 +122,7 @@ function readMessage(value: JsonObject): RpcResponse | RpcNotification {
   };
 }
 
-/** A session stored by an older version of the gateway names one server or none. */
+/** A session that an older version of the gateway stored names one server, or no server. */
 const viewOf = ({ view, server }: SessionRecord): View =>
   view ? new View(view) : server === undefined ? ALL_SERVERS : oneServer(server);
 
@@ -235,13 +235,16 @@ export class Sessions<C extends Carrier> {
     };
   }
 
-  /** Subscribes to the session's changes before its id is known, because other replicas may use the session at once. */
+  /**
+   * Stores the session and subscribes to its changes before the client knows the session id, because the client may
+   * then use the session at other replicas at once.
+   */
   private async created(record: SessionRecord): Promise<void> {
     await Promise.all([this.cluster.follow(record.key), this.options.records?.create(record, this.options.idle)]);
   }
 
   /**
-   * Ends the longest idle session if a new one would exceed the limit. The place counts as taken until the returned
+   * Ends the longest idle session if a new session would exceed the limit. The new session counts until the returned
    * function is called.
    */
   private async makeRoom(principal: Principal): Promise<() => void> {
@@ -250,7 +253,7 @@ export class Sessions<C extends Carrier> {
     this.opening.add(opening);
     const done = (): void => void this.opening.delete(opening);
     if (oldest instanceof Entry) {
-      await this.end(oldest.session, 'The session was replaced by a newer one').catch((error: unknown) => {
+      await this.end(oldest.session, 'The session was replaced by a newer session').catch((error: unknown) => {
         done();
         throw error;
       });
@@ -352,7 +355,7 @@ export class Sessions<C extends Carrier> {
     view: View,
     carrierFor: (key: string) => C,
   ): Promise<Entry<C> | undefined> {
-    // Subscribes before the record is read, so that an end of the session in between is not missed.
+    // Subscribes before the record is read, so that no end of the session between the two is missed.
     await this.cluster.follow(key);
     try {
       const record = await this.options.records?.load(key);
@@ -362,7 +365,7 @@ export class Sessions<C extends Carrier> {
       if (viewOf(record).key !== view.key) return undefined;
       const room = await this.makeRoom(principal);
       room();
-      // Of two concurrent requests, the first may have created the entry meanwhile.
+      // Of two concurrent requests, the other may have created the entry in the meantime.
       const entry = this.entries.get(key) ?? this.begin(record, principal, view, revision, carrierFor);
       void entry.session.restore(record.progress);
       return entry;
@@ -383,7 +386,7 @@ export class Sessions<C extends Carrier> {
     );
   }
 
-  /** The carrier of a session in use at this replica. */
+  /** The carrier of a session that is in use at this replica. */
   carrierOf(key: string): C | undefined {
     return this.entries.get(key)?.carrier;
   }
@@ -393,15 +396,15 @@ export class Sessions<C extends Carrier> {
     this.cluster.tell(FOLLOWED, { key, stream }, key).catch(() => {});
   }
 
-  /** Ends a session for good, at every replica. It need not be in use at this one. */
+  /** Ends a session at every replica. The session need not be in use at this replica. */
   async end({ key }: Pick<ClientSession, 'key'>, reason: string): Promise<void> {
     this.leave(key, reason);
     await this.options.records?.remove(key);
-    // A request in between may have restored it.
+    // A request may have restored the session in the meantime.
     this.leave(key, reason);
   }
 
-  /** Removes a session from this replica; with a record it can continue at another one. */
+  /** Removes a session from this replica. A session with a record can continue at another replica. */
   private leave(key: string, reason: string): void {
     const entry = this.entries.get(key);
     if (!entry) return;

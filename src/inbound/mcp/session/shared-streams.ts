@@ -2,10 +2,12 @@ import type { Id } from '../../../protocol/jsonrpc/message.js';
 
 /** Receives the events of a stream while there is a connection. */
 export interface EventSink {
-  /** Events go to another replica, and not to a connection of this one. */
+  /** Whether the events go to another replica, and not to a connection of this replica. */
   readonly remote?: boolean;
   event(id: string, data: readonly Buffer[]): void;
-  /** The last event was sent; with `retry`, the client may get the rest after this many milliseconds. */
+  /**
+   * The last event was sent. With `retry`, the client may ask for the remaining events after this many milliseconds.
+   */
   end(retry?: number): void;
 }
 
@@ -31,15 +33,18 @@ export interface Resumable {
 /** The streams of sessions that other replicas must be able to find. */
 export interface SharedStreams {
   /**
-   * The prefix for the names of one session's streams at this replica. No other replica uses it, and this one uses it
-   * once.
+   * The prefix for the names of one session's streams at this replica. No other replica uses the prefix, and this
+   * replica uses it only once.
    */
   prefix(): string;
-  /** `endedElsewhere` is called even after all events were read: the events kept here are then obsolete. */
+  /**
+   * `endedElsewhere` is called when another replica has ended the stream, even after all events were read. The events
+   * that are kept here are then obsolete.
+   */
   open(session: string, stream: string, request: Id | undefined, endedElsewhere: () => void): StreamCopy;
   /**
    * A stream that another replica produced; undefined if no replica has the requested events. `caller` is the caller
-   * whose request names the stream: the name may be invented, so the work for it is limited per caller.
+   * whose request names the stream. The name may be invented, so the searches of each caller are limited.
    */
   find(session: string, stream: string, after: number, caller?: string): Promise<Resumable | undefined>;
   /** Lets other replicas read streams produced here, including those that were not shared. */

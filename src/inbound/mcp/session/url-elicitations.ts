@@ -14,8 +14,8 @@ interface UrlElicitation {
 }
 
 /**
- * The URLs that a client agreed to open during one call. A modern server asks again until the elicitation is complete;
- * its client of the handshake era is asked once, and the gateway repeats the call on its behalf (mcp.md 4.5).
+ * The URLs that a client agreed to open during one call. A modern server asks again until the elicitation is complete.
+ * A client of the handshake era is asked only once, and the gateway repeats the call for this client (mcp.md 4.5).
  */
 export class UrlElicitations {
   private readonly elicitations = new Map<string, UrlElicitation>();
@@ -34,7 +34,7 @@ export class UrlElicitations {
     if (url !== undefined) this.elicitations.set(url, { id, question, tries: 0 });
   }
 
-  /** The elicitations that are complete once the server no longer asks for them. */
+  /** The ids of the elicitations of this call. They are complete when the server no longer asks for them. */
   ids(): string[] {
     return [...this.elicitations.values()].map(({ id }) => id);
   }

@@ -97,7 +97,7 @@ describe('S3-15: a client that does not read its answers', () => {
   });
 });
 
-test('S3-15: a client that does not answer a ping is disconnected, one that does stays', () => {
+test('S3-15: a client that does not answer a ping is disconnected, and a client that answers stays connected', () => {
   for (let n = 1; n <= 3; n++) {
     vi.advanceTimersByTime(1_000);
     expect([socket.pings, socket.readyState]).toEqual([n, socket.OPEN]);

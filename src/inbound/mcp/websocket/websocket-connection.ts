@@ -12,13 +12,15 @@ export const CLOSE = { goingAway: 1001, policy: 1008, tryAgainLater: 1013 } as c
 const MOST_UNREAD = 1024 * 1024;
 /** While more bytes wait for the client, its messages are not read. */
 const PAUSE_ABOVE = 256 * 1024;
-/** Milliseconds after which the messages of a paused client are read again if it has read meanwhile. */
+/**
+ * Milliseconds between two checks whether a paused client has read its answers, so that its messages are read again.
+ */
 const RESUME_EVERY = 50;
 /** Milliseconds for a client to answer a close, before its connection is cut. */
 const CLOSE_TIME = 2_000;
 
 export interface WebSocketConnectionOptions extends Omit<DuplexClientOptions, 'write' | 'ended'> {
-  /** Milliseconds between two pings. A client that has not answered the previous one is disconnected. */
+  /** Milliseconds between two pings. A client that has not answered the previous ping is disconnected. */
   readonly ping: number;
   readonly unread: UnreadBytes;
   /** The caller of the next message, whose credential may have been revoked since the connection was opened. */
@@ -28,14 +30,14 @@ export interface WebSocketConnectionOptions extends Omit<DuplexClientOptions, 'w
 /**
  * One client over a WebSocket: each text frame is one message of JSON-RPC, or a batch. The connection ends with its
  * session, after an unanswered ping, with too many unread bytes, when its credential is revoked, and when the gateway
- * leaves.
+ * stops.
  */
 export class WebSocketConnection implements ResponseReader {
   private readonly client: DuplexClient;
   private readonly pinging: NodeJS.Timeout;
   private resuming: NodeJS.Timeout | undefined;
   private answered = true;
-  /** Messages that arrived while the caller of an earlier one is authenticated. */
+  /** Messages that arrived while the caller of an earlier message is authenticated. */
   private readonly waiting: Buffer[] = [];
   private authenticating = false;
   private leaving = false;
@@ -55,7 +57,7 @@ export class WebSocketConnection implements ResponseReader {
     socket.on('pong', () => {
       this.answered = true;
     });
-    // The library closes the connection after an error, and reports that.
+    // After an error the library closes the connection and reports the close, so nothing is left to do.
     socket.on('error', () => {});
     socket.on('message', (data, binary) => this.received(data as Buffer, binary));
     socket.on('close', () => this.closed());
@@ -76,7 +78,9 @@ export class WebSocketConnection implements ResponseReader {
     setTimeout(() => this.socket.terminate(), CLOSE_TIME).unref();
   }
 
-  /** The gateway is about to stop: the client moves to another replica as soon as no call of it runs. */
+  /**
+   * Called when the gateway is about to stop. The client moves to another replica as soon as none of its calls runs.
+   */
   leave(): void {
     this.leaving = true;
     if (!this.busy) this.stop();
@@ -117,7 +121,7 @@ export class WebSocketConnection implements ResponseReader {
     else this.message(data);
   }
 
-  /** Handles messages in their order, although the authentication of one may have to wait for the database. */
+  /** Handles messages in their order, even if the authentication of a message has to wait for the database. */
   private message(data: Buffer): void {
     void this.client
       .receive(data, () => this.principal())
@@ -137,7 +141,7 @@ export class WebSocketConnection implements ResponseReader {
   private authenticated(): void {
     this.authenticating = false;
     if (this.resuming === undefined) this.socket.resume();
-    // The message itself is handled first, because its promise was resolved before.
+    // The first message is handled before this queue, because its promise was resolved earlier.
     setImmediate(() => {
       while (!this.authenticating && this.waiting.length > 0) this.message(this.waiting.shift()!);
     });

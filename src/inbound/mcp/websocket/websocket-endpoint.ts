@@ -104,7 +104,8 @@ export class WebSocketEndpoint {
       end: revoked,
     });
     const { modern, sessions, limits, ping, refused, failed } = this.options;
-    // Calls back before it returns, or refuses the handshake itself: the checks above leave it little to refuse.
+    // The library calls back before this call returns. It could also refuse the handshake itself, but the checks above
+    // leave few reasons for that.
     this.server.handleUpgrade(message, socket, head, (webSocket) => {
       const opened = new WebSocketConnection(webSocket, {
         ...{ modern, sessions, limits, ping, unread, refused, failed, view },

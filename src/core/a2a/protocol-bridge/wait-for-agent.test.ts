@@ -2,7 +2,7 @@ import { expect, test } from 'vitest';
 import type { StreamResponse, Task } from '../../../protocol/a2a/model.js';
 import { Cancellation } from '../../caller.js';
 import type { AgentAnswer } from '../gateway.js';
-import { awaitTurn } from './agent-turn.js';
+import { waitForAgent } from './wait-for-agent.js';
 
 const task = (state: Task['status']['state']): Task => ({ id: 't', contextId: 'c', status: { state } });
 
@@ -35,43 +35,43 @@ function stream(): { answer: AgentAnswer; say(event: StreamResponse): void; end(
 
 const options = (cancellation = new Cancellation(), before?: Task['status']) => {
   const news: StreamResponse[] = [];
-  return { cancellation, before, news, onNews: (event: StreamResponse) => news.push(event) };
+  return { cancellation, before, news, onEvent: (event: StreamResponse) => news.push(event) };
 };
 
-test('returns the end of a turn, and reports the events before it', async () => {
+test('returns the task at its end, and reports each event', async () => {
   const { answer, say, end } = stream();
   const ear = options();
   say({ task: task('TASK_STATE_WORKING') });
   say({ statusUpdate: { taskId: 't', contextId: 'c', status: { state: 'TASK_STATE_COMPLETED' } } });
   end();
-  expect(await awaitTurn(Promise.resolve(answer), ear)).toMatchObject({
+  expect(await waitForAgent(Promise.resolve(answer), ear)).toMatchObject({
     kind: 'task',
     task: { id: 't', status: { state: 'TASK_STATE_COMPLETED' } },
   });
   expect(ear.news).toHaveLength(2);
 });
 
-test('ends at a new authorization request, and ignores the previous one (S-63)', async () => {
+test('returns at a new authorization request, and ignores the previous one (S-63)', async () => {
   const { answer, say, left } = stream();
   const before = task('TASK_STATE_AUTH_REQUIRED').status;
   say({ task: task('TASK_STATE_AUTH_REQUIRED') });
   say({ statusUpdate: { taskId: 't', contextId: 'c', status: { ...before, timestamp: '2026-01-01T00:00:00Z' } } });
-  const heard = await awaitTurn(Promise.resolve(answer), options(undefined, before));
+  const heard = await waitForAgent(Promise.resolve(answer), options(undefined, before));
   expect(heard).toMatchObject({ kind: 'task', task: { status: { timestamp: '2026-01-01T00:00:00Z' } } });
   expect(left()).toBe(true);
 });
 
-test('a client that leaves does not wait, and the task is reported once it is known', async () => {
+test('returns at once when the client leaves, and reports the task once it is known', async () => {
   const { answer, say, left } = stream();
   const cancellation = new Cancellation();
   let open = (_: AgentAnswer): void => {};
   const opening = new Promise<AgentAnswer>((resolve) => {
     open = resolve;
   });
-  const hearingIt = awaitTurn(opening, options(cancellation));
+  const hearingIt = waitForAgent(opening, options(cancellation));
   cancellation.cancel();
   const heard = await hearingIt;
-  if (heard.kind !== 'left') throw new Error('expected the turn to end with "left"');
+  if (heard.kind !== 'left') throw new Error('expected the result "left"');
   open(answer);
   say({ task: task('TASK_STATE_WORKING') });
   expect(await heard.task).toMatchObject({ id: 't' });
@@ -79,9 +79,9 @@ test('a client that leaves does not wait, and the task is reported once it is kn
   expect(left()).toBe(true);
 });
 
-test('a client that leaves before a task exists has nothing to cancel', async () => {
+test('reports no task if the client leaves before a task exists', async () => {
   const cancellation = new Cancellation();
   cancellation.cancel();
-  const heard = await awaitTurn(Promise.reject(new Error('away')), options(cancellation));
+  const heard = await waitForAgent(Promise.reject(new Error('away')), options(cancellation));
   expect(heard.kind === 'left' && (await heard.task)).toBeUndefined();
 });
