@@ -26,7 +26,7 @@ import type { Credentials } from '../identity/upstream-credentials.js';
 import { asksForLogin } from '../identity/upstream-login/login-settings.js';
 import { argumentProblems } from '../interceptors/argument-validation.js';
 import { pushedEvents } from '../interceptors/plugin-events.js';
-import { buildAgent } from '../outbound/a2a/build.js';
+import { buildAgent } from '../outbound/a2a/build-agent.js';
 import type { SafeHttp } from '../outbound/safe-http.js';
 import { DeadLetters } from '../outbound/webhooks/dead-letters.js';
 import { WebhookSender } from '../outbound/webhooks/sender.js';

@@ -1,7 +1,7 @@
 /** The metadata documents of clients, from URLs that anybody may send (S16). */
 import { BoundedCache } from '../core/bounded-cache.js';
 import type { Egress } from '../outbound/egress.js';
-import { exchangeWhole, type HttpClient, headerOf, type WholeReply } from '../outbound/http/index.js';
+import { type BufferedReply, bufferedRequest, type HttpClient, headerOf } from '../outbound/http/index.js';
 
 const LIMITS = { time: 2_500, size: 64 * 1024 };
 /**
@@ -15,7 +15,7 @@ const CONCURRENT = 16;
 const KEPT_HEADERS = ['cache-control', 'content-type', 'expires'];
 
 export class ClientDocuments {
-  private readonly recent = new BoundedCache<string, { readonly at: number; readonly reply: Promise<WholeReply> }>(
+  private readonly recent = new BoundedCache<string, { readonly at: number; readonly reply: Promise<BufferedReply> }>(
     MOST_RECENT,
   );
   private running = 0;
@@ -42,13 +42,13 @@ export class ClientDocuments {
     return new Response(new Uint8Array(body), { status, headers: kept });
   }
 
-  private reply(url: URL): Promise<WholeReply> {
+  private reply(url: URL): Promise<BufferedReply> {
     const known = this.recent.get(url.href);
     if (known && performance.now() - known.at < RECENT) return known.reply;
     if (this.running >= CONCURRENT) throw new Error('too many documents of clients are being fetched');
     this.running++;
     const request = { method: 'GET', headers: ['Accept', 'application/json'] } as const;
-    const reply = exchangeWhole(this.client, url, request, LIMITS).finally(() => this.running--);
+    const reply = bufferedRequest(this.client, url, request, LIMITS).finally(() => this.running--);
     this.recent.set(url.href, { at: performance.now(), reply });
     return reply;
   }

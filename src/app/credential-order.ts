@@ -14,7 +14,7 @@ import {
 import { SingleFlightRefresh } from '../identity/vault/single-flight-refresh.js';
 import { Vault } from '../identity/vault/vault.js';
 import { HttpClient, proxyRule } from '../outbound/http/index.js';
-import { WholeRequests } from '../outbound/http/whole-request.js';
+import { OAuthRequests } from '../outbound/http/oauth-requests.js';
 import { newId, type State, wallMs } from '../state/index.js';
 import type { Log } from '../telemetry/log.js';
 
@@ -38,7 +38,7 @@ export function credentialServices(state: State, log: Log): CredentialServices {
     vault,
     refresh: new SingleFlightRefresh({ vault, bus: state.bus, self: newId(), log }),
     requests: new CallerRequests(),
-    http: new WholeRequests(client),
+    http: new OAuthRequests(client),
     close: () => client.close(),
   };
 }

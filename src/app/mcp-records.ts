@@ -6,7 +6,7 @@ import type { ParkedRecords } from '../core/era-bridge/parking.js';
 import { type Seal, SealBroken } from '../core/seal.js';
 import type { SessionProgress, SessionRecord, SessionRecords } from '../inbound/mcp/session/records.js';
 import type { UsedApprovals } from '../interceptors/approval.js';
-import type { VerdictStore } from '../outbound/mcp/build.js';
+import type { VerdictStore } from '../outbound/mcp/build-upstream.js';
 import { type CallOutcome, ProtocolError } from '../protocol/errors.js';
 import type { JsonValue } from '../protocol/jsonrpc/raw.js';
 import type { Verdict } from '../protocol/mcp/server-version.js';

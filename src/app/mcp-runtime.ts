@@ -33,7 +33,7 @@ import type { SessionsOptions } from '../inbound/mcp/session/sessions.js';
 import type { CallLog } from '../interceptors/call-log.js';
 import { searchOutcomes } from '../interceptors/search-outcomes.js';
 import type { Guard } from '../outbound/http/index.js';
-import { buildUpstream, type VerdictStore } from '../outbound/mcp/build.js';
+import { buildUpstream, type VerdictStore } from '../outbound/mcp/build-upstream.js';
 import type { Implementation } from '../protocol/mcp/model.js';
 import type { Registry, State } from '../state/index.js';
 import type { Log } from '../telemetry/log.js';

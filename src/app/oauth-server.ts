@@ -18,7 +18,7 @@ import type { ScopeRules } from '../identity/scopes.js';
 import type { BrowserIdentity } from '../inbound/connect/connect-endpoint.js';
 import type { Route } from '../inbound/http/route.js';
 import { Egress } from '../outbound/egress.js';
-import { exchangeWhole, HttpClient, proxyRule } from '../outbound/http/index.js';
+import { bufferedRequest, HttpClient, proxyRule } from '../outbound/http/index.js';
 import { type OAuthUser, type Registry, type State, wallMs } from '../state/index.js';
 import type { Log } from '../telemetry/log.js';
 import { ClientDocuments } from './client-documents.js';
@@ -233,7 +233,7 @@ function upstreamLogin({ config, issuer, state, seal, trusted }: UpstreamLoginSo
   const { login } = config.auth.builtin;
   if (login.issuer === undefined || login.clientId === undefined) return undefined;
   const send: SendHttp = ({ url, headers, body }) =>
-    exchangeWhole(
+    bufferedRequest(
       trusted,
       url,
       { method: body === undefined ? 'GET' : 'POST', headers, ...(body !== undefined && { body: Buffer.from(body) }) },

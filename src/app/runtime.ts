@@ -8,9 +8,9 @@ import { AuditedRefusals, type Refusals } from '../identity/audited-refusals.js'
 import type { Authenticator } from '../identity/authenticator.js';
 import { HoldingAuthenticator } from '../identity/caller-request.js';
 import type { BrowserIdentity } from '../inbound/connect/connect-endpoint.js';
-import type { VerdictStore } from '../outbound/mcp/build.js';
+import type { VerdictStore } from '../outbound/mcp/build-upstream.js';
 import type { SafeHttp } from '../outbound/safe-http.js';
-import { stopAllChildren } from '../outbound/stdio/process.js';
+import { stopAllChildren } from '../outbound/stdio/child-process.js';
 import type { Implementation } from '../protocol/mcp/model.js';
 import { type State, wallMs } from '../state/index.js';
 import type { Log } from '../telemetry/log.js';

@@ -2,8 +2,7 @@
 import type { Config } from '../config/schema.js';
 import { ToolVectors } from '../core/search/tool-vectors.js';
 import { Embeddings } from '../outbound/embeddings.js';
-import { HttpClient, proxyRule } from '../outbound/http/index.js';
-import { WholeRequests } from '../outbound/http/whole-request.js';
+import { bufferedRequest, HttpClient, proxyRule } from '../outbound/http/index.js';
 import type { Log } from '../telemetry/log.js';
 
 /** Time limit for a batch of vectors, in milliseconds; a search waits for a shorter time. */
@@ -21,7 +20,13 @@ export function searchVectors(
 ): SearchVectors | undefined {
   if (url === undefined || weight === 0) return undefined;
   const client = new HttpClient({ connectTimeout, proxy: proxyRule(undefined) });
-  const embedder = new Embeddings({ url, model, key, http: new WholeRequests(client, LIMITS) });
+  const embedder = new Embeddings({
+    url,
+    model,
+    key,
+    post: (to, headers, body) =>
+      bufferedRequest(client, to, { method: 'POST', headers, body: Buffer.from(body) }, LIMITS),
+  });
   return {
     tools: new ToolVectors({ embedder, weight: weight / 100, patience: timeout, log }),
     close: async () => client.close(),

@@ -1,5 +1,5 @@
 /** Assesses one target: detects its protocols, runs the probes, and makes the report. */
-import type { StdioCommand } from '../outbound/stdio/process.js';
+import type { StdioCommand } from '../outbound/stdio/child-process.js';
 import { methodsOf } from '../protocol/mcp/methods.js';
 import { REVISIONS, type Revision, revisionOf } from '../protocol/mcp/revisions/index.js';
 import { methodsOf as a2aMethodsOf, a2aSurfaces, detectA2a } from './a2a/assess-a2a.js';

@@ -1,21 +1,16 @@
 import { accessSync, constants, readFileSync } from 'node:fs';
-import { parseEnv } from 'node:util';
 import { assessToken, TOKEN_FIX } from '../identity/token-strength.js';
 import { formatListen, isLoopback, isPem, PEM_FIX } from './address.js';
-import { authRules, identifiesCallers } from './auth-rules.js';
-import { builtinAuthRules } from './builtin-auth-rules.js';
-import { evaluatorRules } from './evaluator-schema.js';
+import { identifiesCallers } from './auth-rules.js';
+import type { EnvFileProblem } from './env-file.js';
 import { formatDuration } from './field.js';
-import { pluginRules } from './plugin-schema.js';
 import { checkConditions } from './policy-rules.js';
 import { type Origin, type Problems, show } from './problem.js';
-import { checkReplicas, withUrl } from './replica-rules.js';
-import type { AgentConfig, Config, ServerConfig, WrittenConfig } from './schema.js';
-import { telemetryRules } from './telemetry-schema.js';
+import { checkReplicas } from './replica-rules.js';
+import type { Config, WrittenConfig } from './schema.js';
 import { checkUpstreamAuth } from './upstream-auth-rules.js';
 import { HEADER_NAME } from './upstream-auth-schema.js';
 import { checkLogin, type LoginRule } from './upstream-login-rules.js';
-import { CONNECT } from './upstream-schema.js';
 import { join, type Reading } from './validate.js';
 import { checkViews, RESERVED_SERVERS, serverBesideViews } from './view-rules.js';
 
@@ -23,55 +18,21 @@ type WrittenServer = WrittenConfig['servers'][string];
 type WrittenAgent = WrittenConfig['agents'][string];
 type CallerToken = WrittenConfig['auth']['tokens'][number];
 
-/** The paths of the gateway itself below /a2a, which no agent can have as a name. A test compares them with the routes. */
+/**
+ * The paths of the gateway itself below /a2a, which no agent can have as a name. A test compares them with the routes.
+ */
 export const RESERVED_AGENTS: ReadonlySet<string> = new Set([
   ...['agent', 'agents', 'extendedagentcard', 'message', 'push', 'rpc', 'tasks', 'v1'],
 ]);
 
-/**
- * Rules over several keys, and values that depend on other keys. It also runs if a key could not be read, so that all
- * problems are reported at once; required keys may be missing in that case.
- */
-export function complete(written: WrittenConfig, reading: Reading, options: { listens: boolean }): Config {
-  const { connect } = written.timeouts;
-  const connectTimes = { connect: connect ?? CONNECT.url, connectCommand: connect ?? CONNECT.command };
-  const timeouts = { ...written.timeouts, ...connectTimes };
-  const rules = new Rules({ ...written, timeouts }, reading);
-  if (options.listens) {
-    rules.exposure();
-    rules.listenerTls();
-    rules.clearText();
-  }
-  rules.tokens();
-  authRules(written, reading);
-  builtinAuthRules(written, reading);
-  telemetryRules(written, reading);
-  evaluatorRules(written, reading);
-  pluginRules(written, reading);
-  rules.cors();
-  rules.conditions();
-  rules.views();
-  rules.times('timeouts', written.timeouts);
-  return { ...written, timeouts, servers: rules.servers(), agents: rules.agents() };
-}
-
-/** Completes one server that is added to a configuration in effect. Problems go to `reading`. */
-export function completeServer(name: string, server: WrittenServer, config: Config, reading: Reading): ServerConfig {
-  const rules = new Rules(config, reading);
-  rules.serverBesideAgents(name);
-  rules.serverBesideViews(name);
-  return rules.server(name, server);
-}
-
-/** Completes one agent that is added to a configuration in effect. Problems go to `reading`. */
-export function completeAgent(name: string, agent: WrittenAgent, config: Config, reading: Reading): AgentConfig {
-  return new Rules(config, reading).agent(name, agent);
-}
-
 /** The input of the rules: the whole file, or the configuration that an entry joins. */
-type ConfigWithTimeouts = Omit<WrittenConfig, 'timeouts'> & Pick<Config, 'timeouts'>;
+export type ConfigWithTimeouts = Omit<WrittenConfig, 'timeouts'> & Pick<Config, 'timeouts'>;
 
-class Rules {
+/**
+ * Rules over several keys. They also run if a key could not be read, so that all problems are reported at once;
+ * required keys may be missing in that case.
+ */
+export class CrossKeyRules {
   readonly #problems: Problems;
 
   constructor(
@@ -226,20 +187,15 @@ class Rules {
     this.#problems.error('range', `${key}.callMax`, message, 'raise callMax or lower call', this.at(`${key}.callMax`));
   }
 
-  servers(): Record<string, ServerConfig> {
-    const servers: Record<string, ServerConfig> = Object.create(null);
-    const entries = Object.entries(this.config.servers);
-    if (entries.length === 0 && Object.keys(this.config.agents).length === 0) {
-      const fix = 'add servers: { name: { url: … } } or servers: { name: { command: … } }';
-      this.#problems.warn('empty', 'servers', 'there are no servers and no agents', fix);
-    }
-    for (const [name, server] of entries) servers[name] = this.server(name, server);
-    return servers;
+  anyUpstream(): void {
+    const { servers, agents } = this.config;
+    if (Object.keys(servers).length > 0 || Object.keys(agents).length > 0) return;
+    const fix = 'add servers: { name: { url: … } } or servers: { name: { command: … } }';
+    this.#problems.warn('empty', 'servers', 'there are no servers and no agents', fix);
   }
 
-  server(name: string, written: WrittenServer): ServerConfig {
+  server(name: string, server: WrittenServer): void {
     const key = join('servers', name);
-    const server = withUrl(written);
     const isWritten = (path: string): boolean => this.reading.origins.has(path);
     checkReplicas({ key, server, problems: this.#problems, at: (path) => this.at(path), isWritten });
     this.serverName(name, key);
@@ -249,7 +205,6 @@ class Rules {
     this.tls(server, key);
     this.tools(server, join(key, 'tools'));
     this.login(server, key);
-    return this.complete(server, key);
   }
 
   /** For entries added at run time; in a file the check of the agent reports the conflict. */
@@ -325,13 +280,7 @@ class Rules {
     }
   }
 
-  agents(): Record<string, AgentConfig> {
-    const agents: Record<string, AgentConfig> = Object.create(null);
-    for (const [name, agent] of Object.entries(this.config.agents)) agents[name] = this.agent(name, agent);
-    return agents;
-  }
-
-  agent(name: string, agent: WrittenAgent): AgentConfig {
+  agent(name: string, agent: WrittenAgent): void {
     const key = join('agents', name);
     this.agentName(name, agent, key);
     this.agentKind(agent, key);
@@ -339,7 +288,6 @@ class Rules {
     this.auth(agent, key);
     this.tls(agent, key);
     this.login(agent, key);
-    return { ...agent, pin: agent.pin ?? this.config.pin, timeouts: this.ownTimeouts(agent, key) };
   }
 
   private login(entry: LoginRule['entry'], key: string): void {
@@ -445,54 +393,17 @@ class Rules {
     }
   }
 
+  envFile(problem: EnvFileProblem, server: string, enabled: boolean): void {
+    const path = join(join('servers', server), 'envFile');
+    const report = enabled ? this.#problems.error : this.#problems.warn;
+    report.call(this.#problems, 'file', path, problem.message, 'correct the path', this.at(path));
+  }
+
   private pemFile(file: string): string | undefined {
     try {
       return isPem(readFileSync(file, 'latin1')) ? undefined : 'contains no PEM text';
     } catch (error) {
       return `cannot be read (${(error as NodeJS.ErrnoException).code ?? 'unknown'})`;
-    }
-  }
-
-  private complete(server: WrittenServer, key: string): ServerConfig {
-    const { envFile, ...rest } = server;
-    return {
-      ...rest,
-      env: envFile === undefined ? rest.env : { ...this.envFile(envFile, key, server.enabled), ...rest.env },
-      invocation: rest.invocation && this.config.mcp.invocation,
-      pin: rest.pin ?? this.config.pin,
-      timeouts: this.ownTimeouts(server, key),
-    };
-  }
-
-  private ownTimeouts(
-    { timeouts, command }: Pick<WrittenServer, 'timeouts' | 'command'>,
-    key: string,
-  ): ServerConfig['timeouts'] {
-    const { connect, connectCommand, call, callMax } = this.config.timeouts;
-    // If a server sets only one of the two, the other is adjusted to it.
-    const gatewayCall = timeouts.call ?? Math.min(call, timeouts.callMax ?? call);
-    const ownMax = timeouts.callMax ?? Math.max(callMax, gatewayCall);
-    this.times(join(key, 'timeouts'), { call: gatewayCall, callMax: ownMax });
-    const ownConnect = timeouts.connect ?? (command === undefined ? connect : connectCommand);
-    return { connect: ownConnect, call: gatewayCall, callMax: ownMax };
-  }
-
-  private envFile(file: string, key: string, enabled: boolean): Record<string, string> {
-    try {
-      return parseEnv(readFileSync(file, 'utf8')) as Record<string, string>;
-    } catch (error) {
-      const { code } = error as NodeJS.ErrnoException;
-      const path = join(key, 'envFile');
-      const report = enabled ? this.#problems.error : this.#problems.warn;
-      report.call(
-        this.#problems,
-        'file',
-        path,
-        `${show(file)} cannot be read (${code ?? 'unknown'})`,
-        'correct the path',
-        this.at(path),
-      );
-      return {};
     }
   }
 }

@@ -1,6 +1,6 @@
 import { hiding, isSecretName } from '../identity/mask-secrets.js';
 import { isPem } from './address.js';
-import { completeAgent, completeServer } from './cross-key-rules.js';
+import { completeAgent, completeServer } from './complete.js';
 import { type Environment, expandTree } from './expand.js';
 import type { Fields, Group } from './field.js';
 import { adaptAgents, adaptServers, switchedOff } from './imports.js';

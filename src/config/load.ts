@@ -1,7 +1,7 @@
 import { existsSync, readFileSync } from 'node:fs';
 import path from 'node:path';
 import { hiding, isSecretName } from '../identity/mask-secrets.js';
-import { complete } from './cross-key-rules.js';
+import { complete } from './complete.js';
 import { applyEnvironment } from './environment.js';
 import { type Environment, expandTree } from './expand.js';
 import { adaptAgents, adaptRoot, adaptServers, switchedOff } from './imports.js';

@@ -1,7 +1,7 @@
 import { isErrorOfCall, ProtocolError } from '../protocol/errors.js';
-import { quoted } from '../protocol/jsonrpc/pieces.js';
+import { quoted } from '../protocol/jsonrpc/json-pieces.js';
 import { type JsonObject, type JsonValue, RawObject } from '../protocol/jsonrpc/raw.js';
-import { paramMismatch } from '../protocol/mcp/headers.js';
+import { paramMismatch } from '../protocol/mcp/mirrored-headers.js';
 import {
   isListMethod,
   isObject,

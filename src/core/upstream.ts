@@ -1,5 +1,5 @@
 import type { JsonValue, RawObject } from '../protocol/jsonrpc/raw.js';
-import type { MirroredParam } from '../protocol/mcp/headers.js';
+import type { MirroredParam } from '../protocol/mcp/mirrored-headers.js';
 import type {
   ClientCapabilities,
   ListKind,

@@ -43,7 +43,7 @@ describe('the check of a URL', () => {
     new Egress({ allowPrivate: false, ports: [8443] }).checkUrl('https://example.com:8443/');
   });
 
-  it('allows private addresses where configured, but never metadata services', () => {
+  it('allows private addresses if configured, but never metadata services', () => {
     for (const url of [
       'http://localhost:4000/',
       'http://127.0.0.1:9/',
@@ -74,7 +74,7 @@ describe('hosts and networks of the operator', () => {
     deny: ['evil.example', '*.bad.example', '10.20.3.0/24', '93.184.216.0/24'],
   });
 
-  it('S11: allow private places, and nothing beside them', () => {
+  it('S11: allow private addresses, and no address next to them', () => {
     for (const url of [
       'https://login.corp.internal/',
       'https://LOGIN.corp.internal./',
@@ -95,7 +95,7 @@ describe('hosts and networks of the operator', () => {
       expect(() => rules.checkUrl(url), url).toThrow(EgressRefused);
   });
 
-  it('S11: refuse denied places, even if private addresses are allowed', () => {
+  it('S11: refuse denied hosts, even if private addresses are allowed', () => {
     const wide = new Egress({ allowPrivate: true, ports: [], deny: ['evil.example', '*.bad.example', '10.20.3.0/24'] });
     for (const url of ['https://evil.example/', 'https://x.bad.example./', 'https://10.20.3.9/']) {
       expect(() => wide.checkUrl(url), url).toThrow(EgressRefused);
@@ -111,7 +111,7 @@ describe('hosts and networks of the operator', () => {
     expect(rules.allows('169.254.169.254', 'login.corp.internal')).toBe(false);
   });
 
-  it('S9: need https unless the place is private and allowed', () => {
+  it('S9: need https unless the host is private and allowed', () => {
     rules.checkSecureUrl('http://login.corp.internal/');
     rules.checkSecureUrl('http://10.20.1.1/');
     expect(() => rules.checkSecureUrl('http://example.com/')).toThrow(/https/);
@@ -197,7 +197,7 @@ describe('dialled addresses', () => {
     'LOCALHOST',
   ];
 
-  it('S11: reach the listener in none of 28 notations', async () => {
+  it('S11: do not reach the listener in any of 28 notations', async () => {
     expect(SPELLINGS).toHaveLength(28);
     const client = guarded();
     reached = 0;
@@ -235,7 +235,7 @@ describe('dialled addresses', () => {
     await client.close();
   });
 
-  it('are all refused where one of them is private', async () => {
+  it('are all refused if one of them is private', async () => {
     const client = guarded((_, __, done) =>
       done(null, [
         { address: '93.184.216.34', family: 4 },
@@ -248,7 +248,7 @@ describe('dialled addresses', () => {
     await client.close();
   });
 
-  it('are reached where they are allowed', async () => {
+  it('are reached if they are allowed', async () => {
     const client = new HttpClient({ connectTimeout: 2_000, egress: open });
     expect(await get(client, `http://127.0.0.1:${port}/`)).toBe(200);
     expect(await get(client, `http://localhost:${port}/`)).toBe(200);

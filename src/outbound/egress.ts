@@ -1,8 +1,8 @@
 /**
  * Protects against server-side request forgery. The URLs of webhooks, of the interfaces of a card and of `jku` come
- * from a caller or an agent, those of OAuth metadata from a server. Each URL is checked when it is received, without DNS, and again by the addresses that are
- * dialled, so a name that resolves differently later (DNS rebinding) has no effect. Configured servers and agents are
- * not checked: an operator may use a private address.
+ * from a caller or an agent, those of OAuth metadata from a server. Each URL is checked when it is received, without
+ * DNS, and again by the addresses that are dialled, so a name that resolves differently later (DNS rebinding) has no
+ * effect. Configured servers and agents are not checked: an operator may use a private address.
  */
 import { type LookupAddress, type LookupOptions, lookup as systemLookup } from 'node:dns';
 import { BlockList, isIP, isIPv4 } from 'node:net';
@@ -185,7 +185,7 @@ export class Egress {
     return isIP(host) === 0 ? this.allowed.hasHost(host) : this.allowed.hasAddress(mappedToV4(host));
   }
 
-  /** Whether this address may be dialled, for the host name that resolved to it where there is one. */
+  /** Whether this address may be dialled. `host` is the name that resolved to the address, if there is a name. */
   allows(address: string, host?: string): boolean {
     const ip = mappedToV4(address);
     if (this.denied.hasAddress(ip) || isNowhere(ip)) return false;
@@ -210,7 +210,7 @@ export class Egress {
     });
   };
 
-  /** A checked address of this host, for a connection that somebody else opens. */
+  /** A checked address of this host, for a library that opens the connection itself. */
   addressOf(host: string): Promise<string> {
     if (isIP(host) !== 0) return Promise.resolve(host);
     return new Promise((resolve, reject) => {

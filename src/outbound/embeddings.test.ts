@@ -1,17 +1,14 @@
 import { expect, test } from 'vitest';
-import type { OAuthRequest } from '../identity/upstream/oauth-http.js';
 import { Embeddings } from './embeddings.js';
 
 const endpoint = (status: number, answer: unknown, key?: string) => {
-  const sent: OAuthRequest[] = [];
-  const body = typeof answer === 'string' ? answer : JSON.stringify(answer);
-  const http = {
-    send: async (request: OAuthRequest) => {
-      sent.push(request);
-      return { status, body };
-    },
+  const sent: { headers: readonly string[]; body: string }[] = [];
+  const text = typeof answer === 'string' ? answer : JSON.stringify(answer);
+  const post = async (_url: string, headers: readonly string[], body: string) => {
+    sent.push({ headers, body });
+    return { status, body: Buffer.from(text) };
   };
-  return { sent, embeddings: new Embeddings({ url: 'http://127.0.0.1:1/v1/embeddings', model: 'm', key, http }) };
+  return { sent, embeddings: new Embeddings({ url: 'http://127.0.0.1:1/v1/embeddings', model: 'm', key, post }) };
 };
 
 test('asks an OpenAI-compatible endpoint and returns unit vectors in the order of the texts', async () => {
@@ -26,7 +23,7 @@ test('asks an OpenAI-compatible endpoint and returns unit vectors in the order o
     [0, 1],
   ]);
   expect(sent[0]!.headers).toContain('Bearer secret');
-  expect(JSON.parse(sent[0]!.body!)).toMatchObject({ model: 'm', input: ['a', 'b'] });
+  expect(JSON.parse(sent[0]!.body)).toMatchObject({ model: 'm', input: ['a', 'b'] });
 });
 
 test.each([

@@ -1,17 +1,21 @@
 import { type Embedder, RefusedTexts } from '../core/search/tool-vectors.js';
-import type { OAuthHttp } from '../identity/upstream/oauth-http.js';
 
 export interface EmbeddingsOptions {
   /** The address of an OpenAI-compatible service, such as http://127.0.0.1:8080/v1/embeddings. */
   readonly url: string;
   readonly model: string;
   readonly key: string | undefined;
-  /** Requests with limits of time and size. */
-  readonly http: OAuthHttp;
+  /** Sends the body with limits of time and size. Rejects if there is no complete reply. */
+  post(url: string, headers: readonly string[], body: string): Promise<EmbeddingsReply>;
+}
+
+export interface EmbeddingsReply {
+  readonly status: number;
+  readonly body: Buffer;
 }
 
 const MOST_DIMENSIONS = 4_096;
-/** Statuses of services for a text that is too long for their model, or otherwise not for it. */
+/** Statuses with which services refuse a text, for example because the text is too long for the model. */
 const REFUSALS: ReadonlySet<number> = new Set([400, 413, 422]);
 
 /**
@@ -22,14 +26,14 @@ export class Embeddings implements Embedder {
   constructor(private readonly options: EmbeddingsOptions) {}
 
   async embed(texts: readonly string[]): Promise<readonly Float32Array[]> {
-    const { url, model, key, http } = this.options;
+    const { url, model, key } = this.options;
     const headers = ['content-type', 'application/json', 'accept', 'application/json'];
     if (key !== undefined) headers.push('authorization', `Bearer ${key}`);
     const body = JSON.stringify({ model, input: texts, encoding_format: 'float' });
-    const reply = await http.send({ method: 'POST', url, headers, body });
+    const reply = await this.options.post(url, headers, body);
     if (REFUSALS.has(reply.status)) throw new RefusedTexts(`the embeddings endpoint refuses with ${reply.status}`);
     if (reply.status !== 200) throw new Error(`the embeddings endpoint answered with status ${reply.status}`);
-    return vectorsIn(reply.body, texts.length);
+    return vectorsIn(reply.body.toString('utf8'), texts.length);
   }
 }
 
@@ -50,7 +54,7 @@ function vectorsIn(body: string, count: number): Float32Array[] {
   }
   const dimensions = vectors[0]?.length;
   if (vectors.some((vector) => vector === undefined || vector.length !== dimensions))
-    throw new Error('the embeddings endpoint answered with vectors that do not fit together');
+    throw new Error('the embeddings endpoint answered with invalid vectors or with vectors of different lengths');
   return vectors as Float32Array[];
 }
 

@@ -13,7 +13,7 @@ export class RequestIds {
   /** The ids of the current block. Ids are taken from the end. */
   private readonly order = new Uint16Array(BLOCK);
   private left = 0;
-  /** Never 0, so that no id is 0: some programs treat the id 0 as a missing id. */
+  /** Never 0, because some programs treat the id 0 as a missing id. */
   private block = randomInt(1, BLOCKS);
   private readonly random = new Uint32Array(1024);
   private drawn = this.random.length;

@@ -114,21 +114,22 @@ describe('a fetch of a supplied URL', () => {
     expect(canary).toBe(0);
   });
 
-  it('limits the size and the time of a reply, and stops with the signal', async () => {
+  it('limits the size and the time of a reply, and stops when the signal fires', async () => {
     const url = await serve((request, response) => {
       if (request.url === '/long') response.end(Buffer.alloc(2_000));
       else response.write('never complete');
     });
-    const limited = safe().fetchWith({ limit: 1_000, timeout: 150 });
-    await expect(limited(`${url}/long`)).rejects.toThrow(/longer than 1000 bytes/);
-    await expect(limited(`${url}/slow`)).rejects.toMatchObject({ name: 'HttpError', code: 'ETIMEDOUT' });
+    const short = safe().fetchWith({ limit: 1_000 });
+    await expect(short(`${url}/long`)).rejects.toThrow(/longer than 1000 bytes/);
+    const quick = safe().fetchWith({ timeout: 150 });
+    await expect(quick(`${url}/slow`)).rejects.toMatchObject({ name: 'HttpError', code: 'ETIMEDOUT' });
     const stop = new AbortController();
     const slow = safe().fetch(`${url}/slow`, { signal: stop.signal });
     setTimeout(() => stop.abort(), 50);
     await expect(slow).rejects.toMatchObject({ name: 'AbortError' });
   });
 
-  it('reaches the configured origin at a private address, and no other', async () => {
+  it('reaches the configured origin at a private address, and no other private origin', async () => {
     const url = await serve((_, response) => response.end('own'));
     const client = new HttpClient({ connectTimeout: 2_000 });
     closing.push(() => client.close());

@@ -78,7 +78,7 @@ export class SafeHttp {
     { timeout = TIMEOUT, limit = LIMIT, configured }: SafeFetchOptions,
   ): Promise<Response> {
     const text = input instanceof Request ? input.url : String(input);
-    // Before `Request`, whose errors repeat the whole URL.
+    // The URL is checked before `Request` reads it, because errors of `Request` repeat the whole URL.
     this.place(text, configured);
     const request = new Request(input, init);
     const { method, redirect } = request;

@@ -14,7 +14,7 @@ export interface ErrorRow {
    * response.
    */
   readonly http: number;
-  /** HTTP status for modern MCP, where it differs. */
+  /** HTTP status for modern MCP, if it differs. */
   readonly httpModern?: number;
   /** HTTP status in A2A's HTTP+JSON binding. */
   readonly rest: number;

@@ -231,7 +231,7 @@ describe('an HTTP API with an OpenAPI document', () => {
     });
     expect(JSON.stringify(await call('pets__status', { code: 302 }))).toContain('does not follow');
     expect(JSON.stringify(await call('pets__status', { code: 401 }))).toContain('refused the credential');
-    expect(JSON.stringify(await call('pets__status', { code: 429 }))).toContain('limits its rate');
+    expect(JSON.stringify(await call('pets__status', { code: 429 }))).toContain('is limiting requests');
   });
 
   test('is limited in size and time', async () => {

@@ -6,7 +6,7 @@ import type { RunningGateway } from '../../src/app/running-gateway.js';
 import { startServe } from '../../src/app/serve.js';
 import { configFrom } from '../../src/config/load.js';
 import type { JsonObject } from '../../src/protocol/jsonrpc/raw.js';
-import { encodeHeaderValue, nameParameter } from '../../src/protocol/mcp/headers.js';
+import { encodeHeaderValue, nameParameter } from '../../src/protocol/mcp/mirrored-headers.js';
 import { NEWEST } from '../../src/protocol/mcp/revisions/index.js';
 import { type Log, SILENT } from '../../src/telemetry/log.js';
 import { type CountedUpstream, startCountedAgent } from '../pipeline/upstreams.js';

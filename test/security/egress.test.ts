@@ -7,7 +7,7 @@ import { createServer, type Server } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { exportJWK, FlattenedSign, generateKeyPair } from 'jose';
 import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
-import { issuerKeys } from '../../src/identity/issuer-metadata.js';
+import { issuerKeys } from '../../src/identity/caller-token-issuer.js';
 import { TokenEndpoint } from '../../src/identity/upstream/token-endpoint.js';
 import type { OAuthClientSettings } from '../../src/identity/upstream-credentials.js';
 import { discover } from '../../src/identity/upstream-login/discovery.js';
@@ -15,10 +15,10 @@ import { type LoginSecret, renew } from '../../src/identity/upstream-login/login
 import { dial, grpcTarget } from '../../src/outbound/a2a/grpc-target.js';
 import { Egress, type LookupAll } from '../../src/outbound/egress.js';
 import { fetchJson, type HttpClient } from '../../src/outbound/http/index.js';
-import { WholeRequests } from '../../src/outbound/http/whole-request.js';
+import { OAuthRequests } from '../../src/outbound/http/oauth-requests.js';
 import { SafeHttp } from '../../src/outbound/safe-http.js';
 import { post } from '../../src/outbound/webhooks/post.js';
-import { canonicalForms } from '../../src/protocol/a2a/canonical.js';
+import { canonicalForms } from '../../src/protocol/a2a/canonical-card.js';
 import { CALLER, card, exchange, json, Stage, saying, TASK } from '../support/remote-agents.js';
 
 /** Every notation of this machine: short, decimal, octal, hexadecimal, IPv6 with embedded IPv4, other digits, names. */
@@ -190,7 +190,7 @@ const REDIRECTING: Readonly<Record<string, Supplier>> = {
     settled(() => safe.fetch(`${url}/register`, { method: 'POST', body: '{}' })),
   'token endpoint of the configuration': (url, { client }) =>
     settled(() =>
-      new TokenEndpoint(new WholeRequests(client), {
+      new TokenEndpoint(new OAuthRequests(client), {
         ...{ tokenUrl: `${url}/token`, clientId: 'a', clientSecret: 'b' },
       } as unknown as OAuthClientSettings).request({ grant_type: 'client_credentials' }),
     ),

@@ -11,7 +11,7 @@ import { HttpClient, httpTarget } from '../../src/outbound/http/index.js';
 import { requestFormatOf, restRoute } from '../../src/protocol/a2a/request-format.js';
 import { ProtocolError } from '../../src/protocol/errors.js';
 import type { JsonObject } from '../../src/protocol/jsonrpc/raw.js';
-import { decodeHeaderValue, encodeHeaderValue, paramHeaders } from '../../src/protocol/mcp/headers.js';
+import { decodeHeaderValue, encodeHeaderValue, paramHeaders } from '../../src/protocol/mcp/mirrored-headers.js';
 
 const HOSTILE = ['..', '/', '?', '#', '%2f', '%', '\r', '\n', '\0', '\\', ' ', 'é', '日', '\ud800', ';', '&', '=', ':'];
 const hostile = fc

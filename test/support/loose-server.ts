@@ -3,8 +3,8 @@ import { createServer, type IncomingMessage, type ServerResponse } from 'node:ht
 import type { AddressInfo, Socket } from 'node:net';
 import { configuredCredential } from '../../src/identity/upstream-credentials.js';
 import { HttpClient } from '../../src/outbound/http/index.js';
-import type { UpstreamContext } from '../../src/outbound/mcp/context.js';
 import { ServerTraffic } from '../../src/outbound/mcp/server-traffic-limits.js';
+import type { UpstreamContext } from '../../src/outbound/mcp/upstream-context.js';
 import { SILENT } from '../../src/telemetry/log.js';
 
 export interface Posted {

@@ -3,7 +3,7 @@ import type { IncomingMessage, ServerResponse } from 'node:http';
 import type { Agent, Exchange, Passed } from '../../src/core/a2a/agent.js';
 import { Cancellation, GATEWAY } from '../../src/core/caller.js';
 import type { Credentials } from '../../src/identity/upstream-credentials.js';
-import { type AgentSettings, buildAgent } from '../../src/outbound/a2a/build.js';
+import { type AgentSettings, buildAgent } from '../../src/outbound/a2a/build-agent.js';
 import { Egress, type EgressSettings, type LookupAll } from '../../src/outbound/egress.js';
 import { HttpClient } from '../../src/outbound/http/index.js';
 import type { SendMessageRequest, StreamResponse } from '../../src/protocol/a2a/model.js';

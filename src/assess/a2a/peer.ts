@@ -1,6 +1,7 @@
 /** Calls operations of an agent in one version over one binding, and keeps everything that comes back. */
-import { ERROR_INFO } from '../../protocol/a2a/errors.js';
+
 import { serviceOf } from '../../protocol/a2a/proto/services.js';
+import { ERROR_INFO } from '../../protocol/a2a/wire-errors.js';
 import type { JsonObject } from '../../protocol/jsonrpc/raw.js';
 import { asList, asObject, isObject, isText, type Json } from '../json.js';
 import { evidenceText } from '../wire/evidence.js';

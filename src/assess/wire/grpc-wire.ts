@@ -1,7 +1,7 @@
 import { Client, Metadata, type ServiceError, status } from '@grpc/grpc-js';
 import { dial, grpcTarget } from '../../outbound/a2a/grpc-target.js';
 import type { Guard } from '../../outbound/http/index.js';
-import { decodeDetails, STATUS_DETAILS } from '../../protocol/a2a/proto/status.js';
+import { decodeDetails, STATUS_DETAILS } from '../../protocol/a2a/proto/error-details.js';
 import type { Json } from '../json.js';
 
 /** The largest message that is read, in bytes. */

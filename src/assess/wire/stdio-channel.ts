@@ -1,4 +1,4 @@
-import { Child, type StdioCommand } from '../../outbound/stdio/process.js';
+import { Child, type StdioCommand } from '../../outbound/stdio/child-process.js';
 import type { Channel } from '../mcp/channel-peer.js';
 
 const MAX_LINE = 4 * 1024 * 1024;

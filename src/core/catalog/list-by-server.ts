@@ -1,5 +1,5 @@
 import type { ListMethod } from '../../protocol/mcp/model.js';
-import { translateItem } from '../../protocol/mcp/translate/items.js';
+import { translateItem } from '../../protocol/mcp/translate/list-items.js';
 import type { Caller } from '../caller.js';
 import type { ListByServer } from '../gateway.js';
 import type { View } from '../view.js';

@@ -1,7 +1,7 @@
 import { createHash } from 'node:crypto';
 import { ProtocolError, UpstreamRpcError } from '../../protocol/errors.js';
 import { type JsonObject, RawObject } from '../../protocol/jsonrpc/raw.js';
-import { type MirroredParam, mirroredParams } from '../../protocol/mcp/headers.js';
+import { type MirroredParam, mirroredParams } from '../../protocol/mcp/mirrored-headers.js';
 import { isObject, LIST_MEMBER, type ListMethod } from '../../protocol/mcp/model.js';
 import { refusalIn } from '../../protocol/mcp/recognised-upstream-errors.js';
 import { type Caller, Cancellation } from '../caller.js';

@@ -2,7 +2,7 @@ import { ProtocolError } from '../../protocol/errors.js';
 import { RawObject } from '../../protocol/jsonrpc/raw.js';
 import { LIST_MEMBER, type ListMethod } from '../../protocol/mcp/model.js';
 import type { Revision } from '../../protocol/mcp/revisions/index.js';
-import { translateItem } from '../../protocol/mcp/translate/items.js';
+import { translateItem } from '../../protocol/mcp/translate/list-items.js';
 import type { Caller } from '../caller.js';
 import type { Missing } from '../gateway.js';
 import { type Seal, SealBroken } from '../seal.js';

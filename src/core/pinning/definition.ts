@@ -1,6 +1,6 @@
 /** The parts of a definition that a model reads, and their hash (S21). */
 import { createHash } from 'node:crypto';
-import { canonicalJson } from '../../protocol/a2a/canonical.js';
+import { canonicalJson } from '../../protocol/a2a/canonical-card.js';
 import type { JsonObject, JsonValue } from '../../protocol/jsonrpc/raw.js';
 import type { ListMethod } from '../../protocol/mcp/model.js';
 

@@ -1,7 +1,7 @@
 import { ProtocolError } from '../../protocol/errors.js';
 import { type JsonObject, type JsonValue, RawObject } from '../../protocol/jsonrpc/raw.js';
 import { isObject } from '../../protocol/mcp/model.js';
-import { translateItem } from '../../protocol/mcp/translate/items.js';
+import { translateItem } from '../../protocol/mcp/translate/list-items.js';
 import type { Caller } from '../caller.js';
 import type { Catalog, ShownPart } from '../catalog/catalog.js';
 import { type Glob, globOf } from '../catalog/glob.js';

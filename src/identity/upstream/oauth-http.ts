@@ -1,3 +1,5 @@
+import { isObject, type JsonObject } from '../../protocol/jsonrpc/raw.js';
+
 /** One HTTP request to an authorization server that the operator named. `outbound/http` implements it. */
 export interface OAuthRequest {
   readonly method: 'GET' | 'POST';
@@ -15,4 +17,14 @@ export interface OAuthReply {
 export interface OAuthHttp {
   /** Follows no redirect, and limits time and size. Rejects if no complete answer arrives. */
   send(request: OAuthRequest): Promise<OAuthReply>;
+}
+
+/** The JSON object in the body of a reply; undefined if the body is not one. */
+export function jsonObjectIn(body: string): JsonObject | undefined {
+  try {
+    const value: unknown = JSON.parse(body);
+    return isObject(value) ? value : undefined;
+  } catch {
+    return undefined;
+  }
 }

@@ -2,11 +2,15 @@
 import { randomUUID } from 'node:crypto';
 import { readFile } from 'node:fs/promises';
 import { importPKCS8, SignJWT } from 'jose';
-import { isObject, type JsonObject } from '../../protocol/jsonrpc/raw.js';
+import type { JsonObject } from '../../protocol/jsonrpc/raw.js';
 import { hideCredentials } from '../mask-secrets.js';
 import type { OAuthClientSettings } from '../upstream-credentials.js';
-import { IssuerDiscovery, type IssuerMetadata, MetadataError } from './issuer-metadata.js';
-import type { OAuthHttp } from './oauth-http.js';
+import {
+  AuthorizationServerDiscovery,
+  type AuthorizationServerMetadata,
+  MetadataError,
+} from './authorization-server-metadata.js';
+import { jsonObjectIn, type OAuthHttp } from './oauth-http.js';
 
 export interface IssuedToken {
   readonly accessToken: string;
@@ -38,14 +42,15 @@ const ASSERTION_SECONDS = 60;
 const ASSERTION_TYPE = 'urn:ietf:params:oauth:client-assertion-type:jwt-bearer';
 
 export class TokenEndpoint {
-  private readonly discovery: IssuerDiscovery | undefined;
+  private readonly discovery: AuthorizationServerDiscovery | undefined;
 
   constructor(
     private readonly http: OAuthHttp,
     private readonly settings: OAuthClientSettings,
   ) {
     const { issuer, tokenUrl } = settings;
-    this.discovery = tokenUrl === undefined && issuer !== undefined ? new IssuerDiscovery(http, issuer) : undefined;
+    this.discovery =
+      tokenUrl === undefined && issuer !== undefined ? new AuthorizationServerDiscovery(http, issuer) : undefined;
   }
 
   /** Throws `TokenRefused`. */
@@ -61,7 +66,7 @@ export class TokenEndpoint {
     return readToken(status, body);
   }
 
-  private async metadata(): Promise<IssuerMetadata> {
+  private async metadata(): Promise<AuthorizationServerMetadata> {
     const { tokenUrl } = this.settings;
     if (tokenUrl !== undefined) return { tokenEndpoint: tokenUrl, authMethods: ['client_secret_basic'] };
     return this.answered(() => this.discovery!.get());
@@ -125,7 +130,7 @@ export class TokenEndpoint {
 }
 
 function readToken(status: number, body: string): IssuedToken {
-  const answer = parsed(body);
+  const answer = jsonObjectIn(body);
   if (status !== 200 || !answer) throw refused(status, answer);
   const { access_token: accessToken, token_type: type, refresh_token: refresh, scope, expires_in: seconds } = answer;
   if (typeof accessToken !== 'string' || !BEARER.test(accessToken))
@@ -154,12 +159,3 @@ function refused(status: number, answer: JsonObject | undefined): TokenRefused {
 
 const clean = (text: string, most: number): string =>
   hideCredentials(text.replace(/[^\x20-\x7e]/g, ' ')).slice(0, most);
-
-function parsed(body: string): JsonObject | undefined {
-  try {
-    const value: unknown = JSON.parse(body);
-    return isObject(value as never) ? (value as JsonObject) : undefined;
-  } catch {
-    return undefined;
-  }
-}

@@ -1,7 +1,7 @@
 import { createHash } from 'node:crypto';
 import type { Cards } from '../../core/a2a/cards/published-cards.js';
 import type { CardKeys } from '../../identity/card-keys.js';
-import { cardPayloads } from '../../protocol/a2a/canonical.js';
+import { cardPayloads } from '../../protocol/a2a/canonical-card.js';
 import type { JsonObject } from '../../protocol/jsonrpc/raw.js';
 
 /** The number of cached signed cards. Signing is expensive, and the text of a card rarely changes. */

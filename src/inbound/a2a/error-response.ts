@@ -1,7 +1,7 @@
-import { restDialect } from '../../protocol/a2a/detect.js';
 import type { DialectId, ErrorProfile } from '../../protocol/a2a/dialect.js';
 import { dialect, restError } from '../../protocol/a2a/index.js';
 import { A2A_JSON, refusalDialect } from '../../protocol/a2a/version-behavior.js';
+import { restDialect } from '../../protocol/a2a/version-detection.js';
 import { ProtocolError, type Reason } from '../../protocol/errors.js';
 import { type Id, writeError } from '../../protocol/jsonrpc/message.js';
 import type { InboundResponse } from '../http/response.js';

@@ -1,11 +1,11 @@
 import type { Passed } from '../../core/a2a/agent.js';
 import type { AgentAnswer } from '../../core/a2a/gateway.js';
-import { rpcDialect } from '../../protocol/a2a/detect.js';
 import type { DialectId, Version } from '../../protocol/a2a/dialect.js';
 import { dialect } from '../../protocol/a2a/index.js';
 import { isStreaming, type Operation, type ResultOf } from '../../protocol/a2a/model.js';
 import { streamContext } from '../../protocol/a2a/stream-context.js';
 import { behavior, refusalDialect, sharedDialect } from '../../protocol/a2a/version-behavior.js';
+import { rpcDialect } from '../../protocol/a2a/version-detection.js';
 import { ProtocolError } from '../../protocol/errors.js';
 import {
   type Id,

@@ -1,12 +1,12 @@
 import type { Passed } from '../../core/a2a/agent.js';
 import type { AgentAnswer } from '../../core/a2a/gateway.js';
-import { restDialect } from '../../protocol/a2a/detect.js';
 import type { DialectId } from '../../protocol/a2a/dialect.js';
 import { NATIVE } from '../../protocol/a2a/dialect.js';
 import { dialect, restError } from '../../protocol/a2a/index.js';
 import { isStreaming, type Operation, type RequestOf, type ResultOf } from '../../protocol/a2a/model.js';
 import { streamContext } from '../../protocol/a2a/stream-context.js';
 import { A2A_JSON, behavior, EXTENDED_CARD_BY_GET } from '../../protocol/a2a/version-behavior.js';
+import { restDialect } from '../../protocol/a2a/version-detection.js';
 import { ProtocolError } from '../../protocol/errors.js';
 import type { JsonObject, RawObject } from '../../protocol/jsonrpc/raw.js';
 import { isJson } from '../http/accept-header.js';

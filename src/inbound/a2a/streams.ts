@@ -2,7 +2,7 @@ import type { Events, Passed } from '../../core/a2a/agent.js';
 import type { EventWriter } from '../../protocol/a2a/dialect.js';
 import type { StreamResponse } from '../../protocol/a2a/model.js';
 import type { VersionBehavior } from '../../protocol/a2a/version-behavior.js';
-import { onOneLine } from '../../protocol/jsonrpc/pieces.js';
+import { onOneLine } from '../../protocol/jsonrpc/json-pieces.js';
 import type { JsonValue } from '../../protocol/jsonrpc/raw.js';
 import type { InboundResponse } from '../http/response.js';
 import { EventResponse } from '../http/stream.js';

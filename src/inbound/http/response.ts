@@ -1,5 +1,5 @@
 import { type OutgoingHttpHeaders, validateHeaderName, validateHeaderValue } from 'node:http';
-import { lengthOf } from '../../protocol/jsonrpc/pieces.js';
+import { lengthOf } from '../../protocol/jsonrpc/json-pieces.js';
 import { atEndOfTurn, type Pending } from './batched-writes.js';
 import type { UnreadBytes } from './unread-bytes.js';
 

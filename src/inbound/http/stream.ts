@@ -1,4 +1,4 @@
-import { lengthOf } from '../../protocol/jsonrpc/pieces.js';
+import { lengthOf } from '../../protocol/jsonrpc/json-pieces.js';
 import { STREAM_HEADERS, writeComment } from '../../protocol/sse/writer.js';
 import type { InboundResponse } from './response.js';
 

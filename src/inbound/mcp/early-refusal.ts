@@ -1,7 +1,7 @@
 import type { ProtocolError } from '../../protocol/errors.js';
 import { writeError } from '../../protocol/jsonrpc/message.js';
 import type { JsonObject } from '../../protocol/jsonrpc/raw.js';
-import { HEADER } from '../../protocol/mcp/headers.js';
+import { HEADER } from '../../protocol/mcp/mirrored-headers.js';
 import { NEWEST, type Revision, revisionOf, soundsModern } from '../../protocol/mcp/revisions/index.js';
 import type { InboundRequest } from '../http/request.js';
 import type { InboundResponse } from '../http/response.js';

@@ -11,7 +11,7 @@ import {
 } from '../../protocol/jsonrpc/message.js';
 import type { StructureLimits } from '../../protocol/jsonrpc/scan.js';
 import { type Classified, classify, type HeaderLookup, unsupportedVersion } from '../../protocol/mcp/client-version.js';
-import { HEADER } from '../../protocol/mcp/headers.js';
+import { HEADER } from '../../protocol/mcp/mirrored-headers.js';
 import { NEWEST, revisionOf, soundsModern } from '../../protocol/mcp/revisions/index.js';
 import { EVENT_STREAM, writeEvent } from '../../protocol/sse/writer.js';
 import { type Accepted, accepted, isJson } from '../http/accept-header.js';

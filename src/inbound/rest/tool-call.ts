@@ -1,7 +1,7 @@
 import type { Outcome, ServerGateway } from '../../core/gateway.js';
 import { oneServer } from '../../core/gateway.js';
 import { ProtocolError, type UpstreamRpcError } from '../../protocol/errors.js';
-import { gathered, quoted } from '../../protocol/jsonrpc/pieces.js';
+import { gathered, quoted } from '../../protocol/jsonrpc/json-pieces.js';
 import { RawObject } from '../../protocol/jsonrpc/raw.js';
 import type { Implementation } from '../../protocol/mcp/model.js';
 import { NEWEST_LEGACY } from '../../protocol/mcp/revisions/index.js';

@@ -2,7 +2,7 @@ import type { JsonObject } from '../../protocol/jsonrpc/raw.js';
 import { baseOf } from './discovery.js';
 import { BINDINGS, type Choice } from './interfaces.js';
 
-/** Builds a card for an agent that serves no card, where the configuration has its version and binding. */
+/** Builds a card for an agent that serves no card. The configuration must contain the agent's version and binding. */
 export function assumedCard(name: string, { url, version, binding }: Choice): JsonObject | undefined {
   if (version === 'auto' || binding === 'auto') return undefined;
   return {

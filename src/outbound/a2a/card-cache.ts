@@ -4,7 +4,8 @@ import { cardDialect, dialect } from '../../protocol/a2a/index.js';
 import type { AgentCard } from '../../protocol/a2a/model.js';
 import { ProtocolError } from '../../protocol/errors.js';
 import type { JsonObject } from '../../protocol/jsonrpc/raw.js';
-import { type AgentContext, invalidReply, untrusted } from './context.js';
+import type { AgentContext } from './agent-context.js';
+import { invalidReply, untrusted } from './agent-errors.js';
 import { type CardSource, type FetchedCard, NoCard } from './discovery.js';
 import type { Signatures, Verified } from './signatures.js';
 
@@ -22,13 +23,19 @@ export interface CardCacheOptions {
   readonly source: Pick<CardSource, 'fetch'>;
   readonly signatures: Signatures;
   readonly policy: SignaturePolicy;
-  /** Used instead of a card where the agent has none and its version and binding are configured. */
+  /**
+   * The card to use if the agent serves no card. Undefined unless the version and the binding of the agent are
+   * configured.
+   */
   readonly assumed: JsonObject | undefined;
 }
 
 export const UP: AgentHealth = { status: 'up' };
 
-/** Milliseconds between attempts to fetch a card: for a caller, in the background, and the minimum. */
+/**
+ * Milliseconds. `CALLER_WAIT`: for at most this long, callers get the last failure instead of a new attempt. `WAITS`:
+ * the pauses between attempts in the background. `LEAST_REFRESH`: the minimum time between two refreshes.
+ */
 const CALLER_WAIT = 5_000;
 const WAITS = { first: 250, longest: 30_000 };
 const LEAST_REFRESH = 30_000;
@@ -66,7 +73,10 @@ export class CardCache {
     return this.load();
   }
 
-  /** Fetches the card again, because the agent seems to have changed. Undefined after a recent fetch or a failure. */
+  /**
+   * Fetches the card again, because the agent seems to have changed. Returns undefined if the card was fetched a moment
+   * ago or cannot be fetched.
+   */
   async renew(): Promise<KnownCard | undefined> {
     if (Date.now() - this.fetchedAt < JUST_NOW && !this.loading) return undefined;
     // A short time limit: the caller has already waited for a connection.

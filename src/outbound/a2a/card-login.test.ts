@@ -35,7 +35,7 @@ test('an authorization code flow names its endpoints, its scopes and whether it 
   });
 });
 
-test('the first scheme by which users sign in counts; others, and scopes without end, do not', () => {
+test('uses the first scheme with a login of users, and limits the number of scopes', () => {
   const many = Object.fromEntries(Array.from({ length: 200 }, (_, i) => [`s${i}`, '']));
   const card = cardOf({
     key: { apiKeySecurityScheme: { name: 'X-Key', location: 'header' } },

@@ -4,7 +4,9 @@ import { isObject, type JsonObject, type JsonValue } from '../../protocol/jsonrp
 
 const WELL_KNOWN = /\/\.well-known\/(?:openid-configuration|oauth-authorization-server)\/?$/;
 
-/** The authorization server at which users sign in: the first scheme of the card by which they can. */
+/**
+ * The authorization server at which users sign in. The first scheme of the card with a login of users names the server.
+ */
 export function loginServerOf({ securitySchemes }: AgentCard): LoginServer | undefined {
   for (const scheme of Object.values(isObject(securitySchemes) ? securitySchemes : {})) {
     if (!isObject(scheme)) continue;

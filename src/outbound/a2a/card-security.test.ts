@@ -51,7 +51,7 @@ test.each([
   });
 });
 
-test('all schemes of one alternative are needed; one alternative is enough', () => {
+test('the settings must meet all schemes of one alternative', () => {
   expect(matchOf({ apiKey: 'k' }).of(requiring(['key', 'mtls'])).missing).toContain('tls.cert');
   expect(matchOf({ apiKey: 'k' }, { cert: 'x' }).of(requiring(['key', 'mtls'])).missing).toBeUndefined();
   expect(matchOf(TOKEN).of(requiring(['key', 'mtls'], ['oauth'])).missing).toBeUndefined();

@@ -1,4 +1,6 @@
-/** Compares the security schemes that an agent's card requires with the credentials that are configured for the agent. */
+/**
+ * Compares the security schemes that an agent's card requires with the credentials that are configured for the agent.
+ */
 import type { ApiKeyPlace, UpstreamAuth } from '../../identity/upstream-credentials.js';
 import { asksForLogin } from '../../identity/upstream-login/login-settings.js';
 import type { AgentCard } from '../../protocol/a2a/model.js';
@@ -15,9 +17,11 @@ export interface ConfiguredSecurity {
 
 /** The result for one card. */
 export interface CardSecurity {
-  /** The missing parts for each alternative of the card; undefined if one of them can be met. */
+  /**
+   * The settings that are missing, for each alternative of the card. Undefined if the settings meet one alternative.
+   */
   readonly missing: string | undefined;
-  /** Where the card asks for the API key. */
+  /** The place of the API key in a request, as the card names it. */
   readonly apiKeyPlace: ApiKeyPlace | undefined;
 }
 
@@ -45,8 +49,9 @@ export class SecurityMatch {
   }
 
   /**
-   * The error for a request that the agent refused, if its card requires a scheme that is not configured. The request
-   * is sent in any case: cards name schemes that the agent, or a proxy in front of it, does not ask the gateway for.
+   * The error for a request that the agent refused. Undefined unless the card requires a scheme that is not configured.
+   * The gateway sends a request without checking the schemes first, because many agents do not enforce the schemes of
+   * their card.
    */
   explained(card: AgentCard, status: number): ProtocolError | undefined {
     const { missing } = this.of(card);
@@ -60,7 +65,8 @@ export class SecurityMatch {
 
   private match(card: AgentCard): CardSecurity {
     const schemes = isObject(card.securitySchemes) ? card.securitySchemes : {};
-    // A requirement lists schemes that are all needed; one requirement of several is enough.
+    // One requirement lists schemes that are all needed. A card may have several requirements, and meeting one of them
+    // is enough.
     const alternatives = (card.securityRequirements ?? []).map((each) =>
       isObject(each['schemes']) ? each['schemes'] : {},
     );
@@ -101,10 +107,7 @@ export class SecurityMatch {
     return false;
   }
 
-  /**
-   * The place of the first API key among these schemes. If none of them is an API key, a fixed token goes where bearer
-   * tokens go.
-   */
+  /** The place of the first API key among these schemes. If none of them is an API key, the place of bearer tokens. */
   private placeAmong(schemes: readonly JsonValue[]): ApiKeyPlace | undefined {
     for (const scheme of schemes) {
       if (!isObject(scheme)) continue;
@@ -133,7 +136,7 @@ function placeOf({ location, name }: JsonObject): ApiKeyPlace | undefined {
   }
 }
 
-/** A scheme as an operator has to configure it. Texts of the card are shortened and quoted. */
+/** Describes a scheme for the operator, with the keys that configure it. Texts of the card are shortened and quoted. */
 function described(scheme: JsonObject): string {
   const { apiKeySecurityScheme: key, httpAuthSecurityScheme: http } = scheme;
   const shown = (value: JsonValue | undefined): string => JSON.stringify(String(value).slice(0, 60));

@@ -73,7 +73,7 @@ async function grpcAgent(calls: Seen[]): Promise<string> {
 const BINDINGS = ['JSONRPC', 'HTTP+JSON', 'GRPC'] as const;
 const CASES = BINDINGS.flatMap((binding) => [[binding, 'at once', false] as const, [binding, 'later', true] as const]);
 
-it.each(CASES)('%s: credentials that are known %s are never mixed', async (binding, _, later) => {
+it.each(CASES)('%s: the credentials of two callers, known %s, are never mixed', async (binding, _, later) => {
   const { url, calls, cards } = await serve(binding);
   const agent = stage.agent(url, {}, { allowPrivate: true, credentials: tokenOfCaller(later) });
   for (const subject of ['ada', 'bob', 'ada', 'bob'])

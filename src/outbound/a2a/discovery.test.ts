@@ -111,7 +111,7 @@ describe('C-5 a known card', () => {
   });
 });
 
-describe('C-16 cards with mistakes', () => {
+describe('C-16 faulty cards', () => {
   it.each([
     [
       "an SDK's own classes",

@@ -3,9 +3,11 @@ import { NEWEST_REQUEST_FORMAT } from '../../protocol/a2a/request-format.js';
 import { ProtocolError } from '../../protocol/errors.js';
 import { isObject, type JsonObject } from '../../protocol/jsonrpc/raw.js';
 import { type HttpClient, type HttpHeaders, headerOf, httpTarget } from '../http/index.js';
-import { type AgentContext, credentialOf, subject, unavailable } from './context.js';
-import { exchange as exchangeHttp, type WholeReply } from './exchange.js';
-import { tryJson } from './reply.js';
+import type { AgentContext } from './agent-context.js';
+import { credentialOf } from './agent-credential.js';
+import { subject, unavailable } from './agent-errors.js';
+import { tryJson } from './agent-reply.js';
+import { exchange as exchangeHttp, type WholeReply } from './http-exchange.js';
 import { targetWith } from './request-headers.js';
 
 const CARD = '/.well-known/agent-card.json';
@@ -21,7 +23,7 @@ const MAX_AGE = 300_000;
 const LEAST_AGE = 10_000;
 const MOST_AGE = 24 * 3_600_000;
 
-/** A card as received. */
+/** A card as received, with the facts that its next request needs. */
 export interface FetchedCard {
   readonly url: string;
   readonly text: string;
@@ -31,7 +33,7 @@ export interface FetchedCard {
   readonly staleAt: number;
 }
 
-/** A server answers, but has no card at any of the addresses. */
+/** A server answers, but serves no card at any of the URLs that were tried. */
 export class NoCard extends ProtocolError {}
 
 /** The base URL of an agent, from its base URL or from the URL of its card. */
@@ -94,7 +96,7 @@ export class CardSource {
     throw new NoCard(
       'upstream_unavailable',
       `${subject(this.context)} has no agent card (${[...new Set(answers)].join(', ') || 'nothing was found'}); ` +
-        'check its URL, which must be that of the agent or of its card',
+        'check its URL, which must be the URL of the agent or of its card',
       { outcome: 'not_executed', data: { agent: this.context.name } },
     );
   }
@@ -110,7 +112,8 @@ export class CardSource {
       reply = await this.get(place, before, until);
     } catch (error) {
       if (!(error instanceof ProtocolError)) throw error;
-      // A failed connection fails for all addresses. A timeout or an invalid answer may concern only this address.
+      // Without a connection, no other path of the server can work. A timeout or an invalid answer may concern only
+      // this path.
       if (error.detail.outcome === 'not_executed') throw error;
       answers.push(error.reason === 'upstream_timeout' ? 'no answer' : 'no card');
       return undefined;
@@ -152,7 +155,7 @@ export class CardSource {
   }
 }
 
-/** Requires more than a name, because other JSON documents have one too. */
+/** A name alone does not identify a card, because other JSON documents have a name too. */
 const isCard = (card: JsonObject): boolean =>
   typeof card['name'] === 'string' &&
   ['supportedInterfaces', 'supported_interfaces', 'url', 'skills', 'capabilities'].some(

@@ -1,8 +1,8 @@
 import type { Abortable } from '../http/index.js';
 
 /**
- * A bounded queue between an agent's stream and its reader. A slow reader pauses the stream instead of filling memory.
- * A reader that stops closes the stream.
+ * A bounded queue between an agent's stream and its reader. If the reader is slow, the queue pauses the stream instead
+ * of filling memory. If the reader stops, the queue closes the stream.
  */
 export class EventQueue<T> implements AsyncIterable<T>, AsyncIterator<T, undefined> {
   private readonly waiting: { readonly item: T; readonly bytes: number }[] = [];

@@ -55,7 +55,7 @@ async function getTask(url: string, egress: Egress | undefined, proxy?: ProxyRul
 }
 
 describe('the address of a gRPC agent', () => {
-  it('S11: is a checked one for every connection, also after the name has moved', async () => {
+  it('S11: is checked for every connection, also after the name resolves to another address', async () => {
     const { port, reached } = await listener();
     // Nothing listens at the first address.
     const call = await getTask(
@@ -68,7 +68,7 @@ describe('the address of a gRPC agent', () => {
     expect(reached()).toBeGreaterThan(0);
   });
 
-  it('S11: is refused where the name has moved to a private address', async () => {
+  it('S11: is refused if the name now resolves to a private address', async () => {
     const { port, reached } = await listener();
     const call = await getTask(`http://agent.example:${port}`, rules(['127.0.0.1'], { ports: [port] }));
     expect(await call()).toMatchObject({ reason: 'upstream_unavailable' });
@@ -91,7 +91,7 @@ describe('the proxy of a gRPC agent', () => {
     },
   );
 
-  it('is dialled at a checked address, and asked for the checked address of the agent', async () => {
+  it('is dialled at a checked address, and opens a tunnel to a checked address of the agent', async () => {
     const egress = rules(['93.184.216.34'], { ports: [3128] });
     const proxy = proxyRuleOf('http://ada:secret@proxy.example:3128', { egress });
     expect(await dial(target, egress, { proxy })).toMatchObject({

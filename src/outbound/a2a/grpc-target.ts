@@ -11,7 +11,7 @@ export interface GrpcTarget {
   readonly secure: boolean;
 }
 
-/** Throws where the text has no host and port. Cards may not use resolver schemes such as `unix:` or `xds:`. */
+/** Throws if the text has no host and port. Cards may not use resolver schemes such as `unix:` or `xds:`. */
 export function grpcTarget(text: string): GrpcTarget {
   const scheme = /^(https?|grpcs?):\/\//i.exec(text)?.[1]?.toLowerCase();
   const rest = scheme === undefined ? text : text.slice(text.indexOf('://') + 3);
@@ -23,7 +23,9 @@ export function grpcTarget(text: string): GrpcTarget {
   return { host, port, secure: named ?? !isNear(host) };
 }
 
-/** Whether an address without a scheme is in the local network. All other addresses must use TLS. */
+/**
+ * Whether a host is in the local network. An address without a scheme uses TLS unless its host is in the local network.
+ */
 function isNear(host: string): boolean {
   if (isIP(host) === 0) return host === 'localhost' || !host.includes('.');
   return /^(127\.|10\.|192\.168\.|172\.(1[6-9]|2\d|3[01])\.|::1$|f[cd])/i.test(host);
@@ -36,9 +38,9 @@ export interface Dial {
 }
 
 /**
- * Prepares the address to dial. With an egress policy it is a checked address, with the original name for TLS. The
- * address of a proxy that a caller supplied is checked too. TLS and proxy settings are those of the HTTP client for the
- * same address.
+ * Prepares the address to dial. With an egress policy, the address is a checked IP address, and TLS uses the original
+ * name. The address of a proxy that a caller supplied is checked too. The TLS and proxy settings are those of the HTTP
+ * client for the same origin.
  */
 export async function dial(
   target: GrpcTarget,
@@ -60,7 +62,7 @@ export async function dial(
   return { address: await addressOfProxy(tunnel), credentials: channel, options };
 }
 
-/** The address for the library: a checked IP address where addresses are checked, otherwise the name. */
+/** The address for the gRPC library: a checked IP address with an egress policy, otherwise the host name. */
 async function addressOf(host: string, port: number, egress: Egress | undefined): Promise<string> {
   if (!egress) return `${bracketed(host)}:${port}`;
   egress.checkAuthority(host, port);

@@ -4,14 +4,14 @@ import type { Credential } from '../../identity/upstream-credentials.js';
 import type { Dialect } from '../../protocol/a2a/dialect.js';
 import { dialect } from '../../protocol/a2a/index.js';
 import type { Operation, RequestOf, ResultOf, Streaming, StreamResponse } from '../../protocol/a2a/model.js';
+import { ProtoSyntaxError } from '../../protocol/a2a/proto/binary-format.js';
+import { decodeDetails, STATUS_DETAILS } from '../../protocol/a2a/proto/error-details.js';
 import { type GrpcMethod, type GrpcService, serviceOf } from '../../protocol/a2a/proto/services.js';
-import { decodeDetails, STATUS_DETAILS } from '../../protocol/a2a/proto/status.js';
-import { ProtoSyntaxError } from '../../protocol/a2a/proto/wire.js';
 import { requestFormatOf } from '../../protocol/a2a/request-format.js';
 import { streamContext } from '../../protocol/a2a/stream-context.js';
 import { ProtocolError } from '../../protocol/errors.js';
 import type { JsonObject } from '../../protocol/jsonrpc/raw.js';
-import { invalidReply, lost, Misplaced, problemOf, subject, timedOut, unavailable } from './context.js';
+import { EndpointNotFound, invalidReply, lost, problemOf, subject, timedOut, unavailable } from './agent-errors.js';
 import { EventQueue } from './event-queue.js';
 import { dial, grpcTarget } from './grpc-target.js';
 import { tenanted } from './passthrough.js';
@@ -20,7 +20,10 @@ import type { Wire, WireOptions } from './wire.js';
 
 const asIs = (bytes: Buffer): Buffer => bytes;
 
-/** Maximum number of connections to one agent, one per credential. The least recently used one is closed. */
+/**
+ * Maximum number of connections to one agent. Each credential has its own connection. The least recently used
+ * connection is closed.
+ */
 const MAX_CLIENTS = 64;
 
 /** The HTTP statuses of gRPC statuses, for errors without details. */
@@ -37,7 +40,7 @@ const HTTP_STATUS: Readonly<Record<number, number>> = {
   [status.UNAUTHENTICATED]: 401,
 };
 
-/** gRPC, for both versions of the protocol buffers. */
+/** Calls over gRPC, with the protocol buffers of A2A 0.3 and of 1.0. */
 export class GrpcWire implements Wire {
   private readonly service: GrpcService;
   private readonly dialect: Dialect;
@@ -82,7 +85,7 @@ export class GrpcWire implements Wire {
       'grpc.initial_reconnect_backoff_ms': 200,
       'grpc.max_reconnect_backoff_ms': 2_000,
       'grpc.enable_http_proxy': 0,
-      // The transport must not repeat calls: it does not know which calls may be repeated (rule 6).
+      // The gRPC library must not repeat calls: it does not know which calls may be repeated.
       'grpc.enable_retries': 0,
     });
   }
@@ -207,7 +210,7 @@ export class GrpcWire implements Wire {
     if (credential.query !== undefined)
       throw new ProtocolError(
         'upstream_unauthorized',
-        `${subject(this.options.context)} asks for its API key in the query of a URL, which gRPC does not have; set "binding" of the agent`,
+        `${subject(this.options.context)} requires its API key in the query of a URL, but gRPC requests have no query; set "binding" of the agent to another binding`,
         { outcome: 'not_executed', data: { agent: this.options.context.name } },
       );
     const metadata = new Metadata();
@@ -232,9 +235,13 @@ export class GrpcWire implements Wire {
         return unavailable(context, problemOf(Object.assign(new Error(message), { code: refusedCode(message) })));
       }
       if (code === status.UNIMPLEMENTED && /unknown|does not implement|not found/i.test(message))
-        return new Misplaced('upstream_unavailable', `${subject(context)} has no A2A service there; check its URL`, {
-          outcome: 'not_executed',
-        });
+        return new EndpointNotFound(
+          'upstream_unavailable',
+          `${subject(context)} has no A2A service there; check its URL`,
+          {
+            outcome: 'not_executed',
+          },
+        );
     }
     return this.dialect.readError(
       { error: { status: status[code] ?? 'UNKNOWN', message, details } },

@@ -20,7 +20,7 @@ const shown = (found: ReturnType<typeof candidates>): string[] =>
 const RPC = { jsonrpc: '2.0', id: 1, result: { task: TASK } };
 
 describe('C-2 C-3 the called interface', () => {
-  it('is the first one of the card with a supported binding', () => {
+  it('is the first interface of the card with a supported binding', () => {
     const both = card([
       { url: '10.0.0.5:5000', protocolBinding: 'GRPC' },
       { url: 'http://10.0.0.5:4000/rest', protocolBinding: 'HTTP+JSON' },
@@ -33,7 +33,7 @@ describe('C-2 C-3 the called interface', () => {
     expect(shown(candidates(both, choice({ binding: 'jsonrpc' })))).toEqual(['JSONRPC 1.0 http://10.0.0.5:4000/rpc']);
   });
 
-  it('is the configured one, with or without a card', () => {
+  it('is the configured interface, with or without a card', () => {
     const one = card([{ url: 'http://10.0.0.5:4000/rpc' }]);
     expect(shown(candidates(one, choice({ version: '0.3' })))).toEqual(['JSONRPC 0.3 http://10.0.0.5:4000/rpc']);
     expect(shown(candidates(one, choice({ binding: 'rest' })))).toEqual(['HTTP+JSON 1.0 http://10.0.0.5:4000/agent']);
@@ -50,7 +50,7 @@ describe('C-2 C-3 the called interface', () => {
     expect(shown(candidates(card([{ url }]), choice()))).toEqual([`JSONRPC 1.0 ${meant}`]);
   });
 
-  it('S30: is never one at a host that is not registered', () => {
+  it('S30: is never an interface at a host that is not registered', () => {
     const refused: string[] = [];
     const foreign = card([
       { url: 'https://evil.example/x' },
@@ -67,7 +67,7 @@ describe('C-2 C-3 the called interface', () => {
     );
   });
 
-  it('is a public one only after a check, and never unencrypted where https is configured', () => {
+  it('is a public interface only after a check, and never an unencrypted interface if https is configured', () => {
     const hosts = ['api.example'];
     expect(shown(candidates(card([{ url: 'https://api.example/x' }]), choice({ hosts })))).toEqual([
       'JSONRPC 1.0 https://api.example/x (checked)',
@@ -78,7 +78,7 @@ describe('C-2 C-3 the called interface', () => {
     ).toEqual(['JSONRPC 1.0 https://agent.example/x']);
   });
 
-  it('C-2 gets the tenant of the interface and no other', async () => {
+  it('C-2 gets the tenant of the interface and no other tenant', async () => {
     const server = await stage.server(({ path }, response, { url }) =>
       path.startsWith('/.well-known')
         ? json(response, card([{ url: `${url}/rpc`, tenant: 'acme' }]))
@@ -110,8 +110,8 @@ describe('C-2 C-3 the called interface', () => {
   });
 });
 
-describe('C-4 another interface is tried', () => {
-  it('where one cannot be reached, and what worked is remembered', async () => {
+describe('C-4 the gateway tries the next interface', () => {
+  it('if an interface cannot be reached, and remembers the interface that worked', async () => {
     const server = await stage.server(({ path }, response, { url }) =>
       path.startsWith('/.well-known')
         ? json(response, card([{ url: `${url}/gone` }, { url: `${url}/rpc` }]))
@@ -125,7 +125,7 @@ describe('C-4 another interface is tried', () => {
     expect(server.calls.map(({ path }) => path)).toEqual(['/gone', '/rpc', '/rpc']);
   });
 
-  it('where the name of one resolves to a private address', async () => {
+  it('if the host name of an interface resolves to a private address', async () => {
     const server = await stage.server(({ path }, response) =>
       path.startsWith('/.well-known')
         ? json(response, card([{ url: 'https://public.example/rpc' }]))
@@ -140,7 +140,7 @@ describe('C-4 another interface is tried', () => {
     expect(server.calls.map(({ path }) => path)).toEqual(['/rpc']);
   });
 
-  it('where the agent does not support the version of its card', async () => {
+  it('if the agent does not support the version of its card', async () => {
     const server = await stage.server(({ path, body }, response, { url }) => {
       if (path.startsWith('/.well-known')) return json(response, card([{ url: `${url}/rpc` }]));
       const { id, method } = body;
@@ -156,7 +156,7 @@ describe('C-4 another interface is tried', () => {
     expect(server.calls.map(({ body }) => body['method'])).toEqual(['SendMessage', 'message/send', 'message/send']);
   });
 
-  it("where it refuses the version, by its card's other interfaces first", async () => {
+  it("if the agent refuses the version: first the card's other interfaces", async () => {
     const server = await stage.server(({ path, body }, response, { url }) => {
       if (path.startsWith('/.well-known'))
         return json(response, card([{ url: `${url}/rpc` }, { url: `${url}/old`, protocolVersion: '0.3' }]));
@@ -168,7 +168,7 @@ describe('C-4 another interface is tried', () => {
     expect(value.message?.messageId).toBe('m');
   });
 
-  it('never where the agent may have executed the call', async () => {
+  it('never if the agent may have executed the call', async () => {
     const server = await stage.server(({ path }, response, { url }) => {
       if (path.startsWith('/.well-known')) return json(response, card([{ url: `${url}/a` }, { url: `${url}/b` }]));
       response.destroy();
@@ -180,7 +180,7 @@ describe('C-4 another interface is tried', () => {
     expect(server.calls).toHaveLength(1);
   });
 
-  it('only for reading calls at the same interface', async () => {
+  it('but repeats only a reading call at an interface whose connection broke', async () => {
     const server = await stage.server(({ path, body }, response, { url, calls }) => {
       if (path.startsWith('/.well-known')) return json(response, card([{ url: `${url}/a` }]));
       if (calls.length % 2 === 1) response.destroy();

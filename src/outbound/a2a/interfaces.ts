@@ -36,9 +36,9 @@ export interface Choice {
 }
 
 /**
- * The usable interfaces of a card, in the card's order (C-2, C-3). A URL that may not be dialled, such as
- * `http://[::]:8080`, one inside the agent's own network, or one at a host that is not registered (S30), is replaced by
- * the same path at the configured origin.
+ * The usable interfaces of a card, in the card's order (C-2, C-3). Some URLs of a card must not be dialled: an invalid
+ * one such as `http://[::]:8080`, one inside the agent's own network, or one at a host that is not registered (S30).
+ * The gateway then dials the same path at the configured origin instead.
  */
 export function candidates(card: JsonObject, choice: Choice): Candidate[] {
   const found: Candidate[] = [];
@@ -52,7 +52,7 @@ export function candidates(card: JsonObject, choice: Choice): Candidate[] {
     const place = placeOf(each, choice);
     if (place) add({ ...each, url: place.url }, place.trusted);
   }
-  // A name may turn out to resolve to a forbidden address. The same path at the configured origin is then the fallback.
+  // A host name of the card may resolve to a forbidden address. The same path at the configured origin is the fallback.
   for (const each of offered) {
     const url = atOrigin(each, choice.url);
     if (url !== undefined) add({ ...each, url }, true);
@@ -61,8 +61,8 @@ export function candidates(card: JsonObject, choice: Choice): Candidate[] {
 }
 
 /**
- * Interfaces that the card does not name: the configured endpoint in each other version. Tried only after all
- * interfaces of the card were refused because of their version.
+ * Interfaces that the card does not name: each JSON-RPC interface in every other version. The gateway tries them only
+ * after the agent refused the versions of all interfaces of the card.
  */
 export function guesses(known: readonly Candidate[], { version }: Choice): Candidate[] {
   if (version !== 'auto') return [];
@@ -94,8 +94,8 @@ function isCallable({ binding, version }: OfferedInterface, bindings: readonly B
 }
 
 /**
- * S30: a card leads to the host that the operator registered, or to hosts that the operator allows. Otherwise everybody
- * who can change the card would receive the calls and the credentials.
+ * S30: the URLs of a card may use only the host that the operator registered, or hosts that the operator allows.
+ * Otherwise everybody who can change the card would receive the calls and the credentials.
  */
 function isRegistered(
   hostname: string,
@@ -114,7 +114,7 @@ function placeOf({ url, binding }: OfferedInterface, choice: Choice): { url: str
   const own = new URL(configured);
   if (!resolved) return undefined;
   if (resolved.origin === own.origin) return { url: resolved.href, trusted: true };
-  // A card must not make the gateway send credentials for https without encryption.
+  // If https is configured, a card must not choose http: the credentials would be sent without encryption.
   if (own.protocol === 'https:' && resolved.protocol !== 'https:') return undefined;
   if (!isRegistered(resolved.hostname, url, choice)) return undefined;
   try {

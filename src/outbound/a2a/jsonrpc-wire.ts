@@ -6,15 +6,16 @@ import type { Operation, RequestOf, ResultOf, Streaming } from '../../protocol/a
 import { type RequestFormat, requestFormatOf, withWholeHistory } from '../../protocol/a2a/request-format.js';
 import { streamContext } from '../../protocol/a2a/stream-context.js';
 import { ProtocolError } from '../../protocol/errors.js';
-import { quoted } from '../../protocol/jsonrpc/pieces.js';
+import { quoted } from '../../protocol/jsonrpc/json-pieces.js';
 import { type JsonValue, RawObject } from '../../protocol/jsonrpc/raw.js';
 import { depthWithin } from '../../protocol/jsonrpc/scan.js';
 import { type HttpTarget, httpTarget } from '../http/index.js';
 import { nextId } from '../request-ids.js';
-import { type AgentContext, DEPTH, invalidReply } from './context.js';
-import { exchange as exchangeHttp, type HttpCall, type WholeReply } from './exchange.js';
+import type { AgentContext } from './agent-context.js';
+import { invalidReply } from './agent-errors.js';
+import { MAX_DEPTH, readJson, refusal } from './agent-reply.js';
+import { exchange as exchangeHttp, type HttpCall, type WholeReply } from './http-exchange.js';
 import { passed, StreamSink, tenanted } from './passthrough.js';
-import { readJson, refusal } from './reply.js';
 import { requestHeaders, standingHeaders, targetWith, withExchange } from './request-headers.js';
 import type { Wire, WireOptions } from './wire.js';
 
@@ -133,7 +134,7 @@ export class JsonRpcWire implements Wire {
   private unwrap(body: Buffer, mayBeEmpty: boolean): Passed<JsonValue> {
     const { context } = this;
     if (body.length === 0 && mayBeEmpty) return { value: null };
-    if (!depthWithin(body, DEPTH)) throw invalidReply(context, 'answered with JSON that nests too deep');
+    if (!depthWithin(body, MAX_DEPTH)) throw invalidReply(context, 'answered with JSON that nests too deep');
     let wire: Passed<JsonValue> | undefined;
     let error: JsonValue | undefined;
     try {

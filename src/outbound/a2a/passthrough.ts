@@ -1,15 +1,15 @@
 import type { Passed } from '../../core/a2a/agent.js';
 import type { EventReader } from '../../protocol/a2a/dialect.js';
 import type { StreamResponse } from '../../protocol/a2a/model.js';
-import { onOneLine } from '../../protocol/jsonrpc/pieces.js';
+import { onOneLine } from '../../protocol/jsonrpc/json-pieces.js';
 import { type JsonValue, RawObject } from '../../protocol/jsonrpc/raw.js';
 import type { Abortable } from '../http/index.js';
-import type { AgentContext } from './context.js';
-import { invalidReply } from './context.js';
+import type { AgentContext } from './agent-context.js';
+import { invalidReply } from './agent-errors.js';
 import { EventQueue } from './event-queue.js';
-import type { EventSink } from './exchange.js';
+import type { EventSink } from './http-exchange.js';
 
-/** Pairs a decoded value with its text. The text is kept only where decoding changed nothing. */
+/** Pairs a decoded value with its text. The text is kept only if decoding changed nothing. */
 export function passed<T>(value: T, wire: Passed<JsonValue>, plain: boolean): Passed<T> {
   if (!plain || wire.text === undefined || (value as unknown) !== wire.value) return { value };
   return { value, text: onOneLine(wire.text) };
@@ -28,7 +28,9 @@ export function tenanted<T extends { tenant?: string }>(request: Passed<T>, tena
   return { value: changed, text: edited.bytes().toString('utf8') };
 }
 
-/** Time for an agent to end its stream after the last event. A stream that ends leaves its connection usable. */
+/**
+ * Time that an agent gets to end its stream after the last event. The connection of an ended stream can be used again.
+ */
 const END_GRACE = 250;
 
 /** Decodes the events of a stream. `read` removes the envelope, and throws an error that the envelope contains. */
@@ -72,7 +74,7 @@ export class StreamSink implements EventSink {
     this.queue.fail(error);
   }
 
-  /** Resolves with the events when the first one has arrived. */
+  /** Resolves with the events when the first event has arrived. */
   async events(): Promise<EventQueue<Passed<StreamResponse>>> {
     if (!(await this.queue.started())) throw invalidReply(this.context, 'ended its stream before the first event');
     return this.queue;

@@ -15,14 +15,19 @@ import type {
   TaskPushNotificationConfig,
 } from '../../protocol/a2a/model.js';
 import { ProtocolError } from '../../protocol/errors.js';
+import type { AgentContext } from './agent-context.js';
+import { credentialOf } from './agent-credential.js';
+import { unavailable } from './agent-errors.js';
 import { type CardCache, type KnownCard, UP } from './card-cache.js';
 import type { SecurityMatch } from './card-security.js';
-import { type AgentContext, credentialOf, unavailable } from './context.js';
 import { type Candidate, type Choice, candidates, guesses } from './interfaces.js';
 import { isConnectionLost, isVersionMismatch, mayTryNextInterface, refusedStatus } from './retry-rules.js';
 import type { Wire } from './wire.js';
 
-/** After this time no other interface is tried: a caller learns within 15 s that an agent cannot be reached. */
+/**
+ * Milliseconds after which no other interface is tried, so that a caller learns within 15 s that an agent cannot be
+ * reached.
+ */
 const PATIENCE = 8_000;
 
 export interface RemoteAgentOptions {
@@ -41,11 +46,11 @@ export interface RemoteAgentOptions {
 export class RemoteAgent implements Agent {
   readonly name: string;
   private readonly wires = new Map<string, Wire>();
-  /** The interfaces of the card with the text `of`. */
+  /** The usable interfaces of the card whose text is `of`. */
   private offered: { readonly of: string; readonly all: readonly Candidate[] } | undefined;
   /** The interface that worked last. It is tried first (C-4). */
   private preferred: string | undefined;
-  /** Interfaces that have given a valid answer of their version. */
+  /** Interfaces that have answered in the version under which the gateway called them. */
   private readonly proven = new Set<string>();
 
   constructor(private readonly options: RemoteAgentOptions) {
@@ -133,8 +138,8 @@ export class RemoteAgent implements Agent {
   }
 
   /**
-   * Sends with the credential of the caller. If the agent refuses the credential, it has executed nothing, and the
-   * request is sent once more if there is another credential.
+   * Sends a request with the credential of the caller. An agent that refuses the credential has executed nothing. The
+   * request is then sent once more if the caller has another credential.
    */
   private async authorized<T>(
     caller: Caller,
@@ -241,7 +246,7 @@ export class RemoteAgent implements Agent {
     return this.offered;
   }
 
-  /** The interface that worked last, where the card does not offer it. */
+  /** The interface that worked last, if the gateway guessed its version and the card does not offer it. */
   private guessed(all: readonly Candidate[]): Candidate | undefined {
     return guesses(all, this.options.choice).find(({ key }) => key === this.preferred);
   }
@@ -269,7 +274,7 @@ export class RemoteAgent implements Agent {
 
 const READING: ReadonlySet<Operation> = new Set<Operation>(['GetTask', 'SubscribeToTask']);
 
-/** Errors of the gateway, without an answer of the agent. */
+/** Reasons of the gateway's own errors: the agent gave no valid answer. */
 const NO_ANSWER: ReadonlySet<string> = new Set([
   'upstream_unavailable',
   'upstream_timeout',

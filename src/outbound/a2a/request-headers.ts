@@ -1,4 +1,6 @@
-/** The headers of requests to agents. The headers of `src/identity/upstream-credentials.ts` are part of each request. */
+/**
+ * The headers of requests to agents. The headers of `src/identity/upstream-credentials.ts` are part of each request.
+ */
 import type { Exchange } from '../../core/a2a/agent.js';
 import type { Credential } from '../../identity/upstream-credentials.js';
 import type { RequestFormat } from '../../protocol/a2a/request-format.js';
@@ -43,7 +45,7 @@ export function standingHeaders(
   return [...own, ...credential.headers, ...(format.named === undefined ? [] : ['A2A-Version', format.named])];
 }
 
-/** The headers of one request. Headers of the credential win over forwarded headers. */
+/** The headers of one request. A header of the credential replaces a forwarded header with the same name. */
 export function withExchange(
   standing: readonly string[],
   credential: Credential,

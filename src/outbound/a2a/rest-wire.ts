@@ -14,10 +14,11 @@ import { streamContext } from '../../protocol/a2a/stream-context.js';
 import { ProtocolError } from '../../protocol/errors.js';
 import { isObject, type JsonObject, type JsonValue } from '../../protocol/jsonrpc/raw.js';
 import { type HttpTarget, httpTarget } from '../http/index.js';
-import { type AgentContext, type AgentRef, Misplaced } from './context.js';
-import { type EventSink, exchange as exchangeHttp, type HttpCall, type WholeReply } from './exchange.js';
+import type { AgentContext } from './agent-context.js';
+import { type AgentRef, EndpointNotFound } from './agent-errors.js';
+import { readJson, refusal } from './agent-reply.js';
+import { type EventSink, exchange as exchangeHttp, type HttpCall, type WholeReply } from './http-exchange.js';
 import { passed, StreamSink, tenanted } from './passthrough.js';
-import { readJson, refusal } from './reply.js';
 import { requestHeaders, targetWith } from './request-headers.js';
 import type { Wire, WireOptions } from './wire.js';
 
@@ -123,10 +124,10 @@ export class RestWire implements Wire {
         ACCEPT_EVENTS,
       );
     const reply = await exchangeHttp(by(this.subscribeBy), sink);
-    if (!reply || !(refused(this.context, form.dialect, reply) instanceof Misplaced)) return reply;
+    if (!reply || !(refused(this.context, form.dialect, reply) instanceof EndpointNotFound)) return reply;
     const other = this.subscribeBy === 'POST' ? 'GET' : 'POST';
     const second = await exchangeHttp(by(other), sink);
-    if (!second || !(refused(this.context, form.dialect, second) instanceof Misplaced)) this.subscribeBy = other;
+    if (!second || !(refused(this.context, form.dialect, second) instanceof EndpointNotFound)) this.subscribeBy = other;
     return second;
   }
 
@@ -149,7 +150,7 @@ export class RestWire implements Wire {
       } catch (error) {
         if (!isBodyRefusal(error)) {
           // An error about the content of the request shows that the agent accepts the form.
-          if (!(error instanceof Misplaced)) this.remember(operation, form);
+          if (!(error instanceof EndpointNotFound)) this.remember(operation, form);
           throw error;
         }
         refusedAs ??= error;
@@ -219,7 +220,8 @@ export class RestWire implements Wire {
   }
 
   /**
-   * Returns the data of an event. Throws an error, which is an event named `error` or an object with an `error` member.
+   * Returns the data of an event. Throws if the event is an error: its name is `error`, or its data is an object with
+   * an `error` member.
    */
   private unwrap(by: Dialect, name: string, data: Buffer): Passed<JsonValue> {
     const wire = readJson(this.context, data);

@@ -5,14 +5,16 @@ export const mayTryNextInterface = (error: unknown): boolean =>
   error instanceof ProtocolError && error.reason === 'upstream_unavailable' && error.detail.outcome === 'not_executed';
 
 /**
- * Whether the agent supports another version than its card says. An unknown method shows this only at an interface that
- * has not worked yet. At a working interface the agent just lacks the method.
+ * Whether an error shows that the agent supports another version than its card says. An unknown method shows a wrong
+ * version only at an interface that never worked. An interface that worked simply does not have the method.
  */
 export const isVersionMismatch = (error: unknown, proven: boolean): boolean =>
   error instanceof ProtocolError &&
   (error.reason === 'unsupported_version' || (error.reason === 'method_not_found' && !proven));
 
-/** Whether the connection broke after the request was sent, for example an idle connection that the agent closed. */
+/**
+ * Whether the connection broke after the request was sent. For example, the agent may have closed an idle connection.
+ */
 export const isConnectionLost = (error: unknown): boolean =>
   error instanceof ProtocolError && error.reason === 'upstream_unavailable' && error.detail.outcome === 'unknown';
 

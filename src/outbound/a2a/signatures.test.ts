@@ -5,9 +5,9 @@ import { generateAgentCardSignature } from '@a2a-js/sdk';
 import { exportJWK, FlattenedSign, generateKeyPair, type JWK } from 'jose';
 import { afterEach, beforeAll, describe, expect, it } from 'vitest';
 import { card, json, type Script, Stage } from '../../../test/support/remote-agents.js';
-import { canonicalForms } from '../../protocol/a2a/canonical.js';
+import { canonicalForms } from '../../protocol/a2a/canonical-card.js';
 import type { JsonObject } from '../../protocol/jsonrpc/raw.js';
-import type { AgentSettings } from './build.js';
+import type { AgentSettings } from './build-agent.js';
 
 const stage = new Stage();
 afterEach(() => stage.close());
@@ -89,7 +89,7 @@ describe('C-7 signatures of a card', () => {
     });
   });
 
-  it('are invalid where the card was changed', async () => {
+  it('are invalid if the card was changed', async () => {
     const server = await showing(async (url) => ({ ...(await sign(plain(url))), description: 'Another.' }));
     expect(await verdict(server, { keys: keys() })).toMatchObject({ signature: 'invalid' });
     await expect(verdict(server, { keys: keys(), signatures: 'require' })).rejects.toThrow(/invalid/);
@@ -113,7 +113,7 @@ describe('C-7 signatures of a card', () => {
     }
   });
 
-  it('may be missing unless they are required, and are not checked where the check is off', async () => {
+  it('may be missing unless they are required, and are not checked if the check is off', async () => {
     const server = await showing(plain);
     expect(await verdict(server)).toMatchObject({ signature: 'unsigned' });
     await expect(verdict(server, { signatures: 'require' })).rejects.toThrow(/unsigned/);

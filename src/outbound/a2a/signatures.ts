@@ -1,12 +1,12 @@
 import { readFile } from 'node:fs/promises';
 import { createLocalJWKSet, decodeProtectedHeader, flattenedVerify, type JSONWebKeySet, type JWK } from 'jose';
 import type { SignatureVerdict } from '../../core/a2a/agent.js';
-import { canonicalForms } from '../../protocol/a2a/canonical.js';
+import { canonicalForms } from '../../protocol/a2a/canonical-card.js';
 import { isObject, type JsonObject, type JsonValue } from '../../protocol/jsonrpc/raw.js';
 import type { Egress } from '../egress.js';
 import { type HttpClient, httpTarget } from '../http/index.js';
-import { exchange as exchangeHttp } from './exchange.js';
-import { tryJson } from './reply.js';
+import { tryJson } from './agent-reply.js';
+import { exchange as exchangeHttp } from './http-exchange.js';
 
 /** Only asymmetric algorithms: with `none` or HS*, everyone who knows the public key could sign. */
 const ALGORITHMS = ['ES256', 'ES384', 'ES512', 'RS256', 'PS256', 'EdDSA', 'Ed25519'];
@@ -14,7 +14,7 @@ const ALGORITHMS = ['ES256', 'ES384', 'ES512', 'RS256', 'PS256', 'EdDSA', 'Ed255
 const KEYS_LIMIT = 256 * 1024;
 const KEYS_TIME = 5_000;
 const KEYS_AGE = 600_000;
-/** Maximum number of signatures to check. Cards have one or two; each one costs time. */
+/** Maximum number of signatures to check, because each check takes time. Real cards have one or two signatures. */
 const MAX_SIGNATURES = 8;
 
 /** A key set: inline, a file or a URL. */
@@ -30,7 +30,7 @@ export interface SignatureOptions {
   /** The configured origin. Keys at this origin are trusted as much as the agent's own address. */
   readonly origin: string;
   readonly keys: KeySetting | undefined;
-  /** Whether a signature is required. Then keys from `jku` at other origins are not accepted. */
+  /** Whether a signature is required. If true, keys from a `jku` at another origin are not accepted. */
   readonly strict: boolean;
   readonly trusted: HttpClient;
   readonly guarded: HttpClient;
@@ -75,7 +75,7 @@ export class Signatures {
     } catch (error) {
       return { verdict: 'unverified', why: error instanceof Error ? error.message : String(error) };
     }
-    let why = 'it does not match';
+    let why = 'the signature does not match the card';
     for (const payload of payloads) {
       try {
         await flattenedVerify({ protected: header, payload, signature: value }, createLocalJWKSet(keys), {
@@ -85,21 +85,21 @@ export class Signatures {
       } catch (error) {
         const code = (error as { code?: string }).code;
         if (code === 'ERR_JWKS_NO_MATCHING_KEY')
-          return { verdict: 'unverified', why: 'it was signed with an unknown key' };
-        if (code !== 'ERR_JWS_SIGNATURE_VERIFICATION_FAILED') why = 'it cannot be checked';
+          return { verdict: 'unverified', why: 'the card was signed with an unknown key' };
+        if (code !== 'ERR_JWS_SIGNATURE_VERIFICATION_FAILED') why = 'the signature cannot be checked';
       }
     }
     return { verdict: 'invalid', why };
   }
 
-  /** The configured keys. If none are configured, the keys at the `jku` of the signature, where that is allowed. */
+  /** The configured keys. If no keys are configured: the keys at the `jku` of the signature, if that URL is allowed. */
   private async keySet(jku: unknown): Promise<JSONWebKeySet> {
     const { keys, origin, strict, trusted, guarded, egress } = this.options;
     if (isObject(keys as JsonValue)) return asKeySet(keys as JsonObject);
     if (typeof keys === 'string') return this.cached(keys, () => this.configured(keys, trusted));
     if (typeof jku !== 'string') throw new Error('no keys are configured for this agent');
     if (URL.canParse(jku) && new URL(jku).origin === origin) return this.cached(jku, () => this.fetch(jku, trusted));
-    if (strict) throw new Error('its keys are at another origin; configure the keys to trust');
+    if (strict) throw new Error('its keys are at another origin; set "keys" of the agent to the keys to trust');
     egress.checkSecureUrl(jku);
     return this.cached(jku, () => this.fetch(jku, guarded));
   }

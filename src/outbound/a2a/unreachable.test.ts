@@ -27,7 +27,7 @@ describe('an agent that cannot be reached', () => {
     expect(agent.health().status).toBe('up');
   });
 
-  it('is reported within 15 s where it never answers', { timeout: 20_000 }, async () => {
+  it('is reported within 15 s if it never answers', { timeout: 20_000 }, async () => {
     const server = await stage.server(() => {});
     const began = Date.now();
     await expect(stage.agent(server.url).send(CALLER, saying('a'), exchange())).rejects.toMatchObject({
@@ -37,7 +37,7 @@ describe('an agent that cannot be reached', () => {
     expect(Date.now() - began).toBeLessThan(15_000);
   });
 
-  it('can be called without a card where version and binding are configured', async () => {
+  it('can be called without a card if its version and binding are configured', async () => {
     const server = await stage.server(({ method }, response) => {
       if (method === 'GET') response.writeHead(404).end();
       else json(response, { jsonrpc: '2.0', id: 1, result: { task: TASK } });

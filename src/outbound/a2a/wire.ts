@@ -4,12 +4,13 @@ import type { Version } from '../../protocol/a2a/dialect.js';
 import type { Operation, RequestOf, ResultOf, Streaming } from '../../protocol/a2a/model.js';
 import type { Egress } from '../egress.js';
 import type { HttpClient } from '../http/index.js';
-import type { AgentContext } from './context.js';
+import type { AgentContext } from './agent-context.js';
 
 /**
  * One interface of an agent, in one binding and one version. Both methods throw a `ProtocolError` or an
- * `UpstreamRpcError`. After `upstream_unavailable` with the outcome `not_executed`, or a `Misplaced`, the next
- * interface may be tried. A wire sends a request twice only if the agent refused the first one without executing it.
+ * `UpstreamRpcError`. After `upstream_unavailable` with the outcome `not_executed`, or an `EndpointNotFound`, the
+ * gateway may try the next interface. A wire sends a request twice only if the agent refused the first request without
+ * executing it.
  */
 export interface Wire {
   call<O extends Operation>(
@@ -38,9 +39,11 @@ export interface WireOptions {
   readonly version: Version;
   /** The tenant that the interface declares. All requests carry it, and no other tenant (C-2). */
   readonly tenant: string | undefined;
-  /** The client for this URL: the one that checks addresses, except for the configured origin. */
+  /**
+   * The HTTP client for this URL. It checks the addresses that it dials, unless the URL is at the configured origin.
+   */
   readonly http: HttpClient;
-  /** The egress policy for wires that dial by themselves. Undefined where the URL needs no check. */
+  /** The egress policy for wires that open connections without the HTTP client. Undefined if the URL needs no check. */
   readonly egress: Egress | undefined;
 }
 

@@ -55,11 +55,17 @@ test.each([
   ['/text', 'the answer is not JSON'],
   ['/broken', 'status 500'],
   ['/moved', 'status 302'],
-  ['/endless', 'no answer in time'],
+  ['/endless', 'REPLY_TOO_LARGE'],
 ])('a service that answers as %s fails', async (path, reason) => {
   await expect(evaluate(path)).rejects.toThrow(reason);
 });
 
 test('a service that does not answer fails after the time limit', async () => {
   await expect(evaluate('/silent', 50)).rejects.toThrow('no answer in time');
+});
+
+test('a service that refuses the connection fails with the code of the error', async () => {
+  const evaluator = new HttpEvaluator({ client, url: 'http://127.0.0.1:1', token: undefined, timeout: 20_000 });
+  const call = { requestId: 'r1', json: Buffer.from('{}') } as EvaluatedCall;
+  await expect(evaluator.evaluate(call)).rejects.toThrow('ECONNREFUSED');
 });

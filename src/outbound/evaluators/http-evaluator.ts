@@ -5,11 +5,11 @@ import {
   type Evaluator,
   evaluationOf,
 } from '../../core/evaluation/evaluator.js';
-import { exchangeWhole, type HttpClient, HttpError } from '../http/index.js';
+import { bufferedRequest, type HttpClient } from '../http/index.js';
 
 export interface HttpEvaluatorOptions {
   readonly client: HttpClient;
-  /** The URL of the configuration. */
+  /** The configured URL. */
   readonly url: string;
   /** A bearer token for the evaluator. */
   readonly token: string | undefined;
@@ -27,13 +27,13 @@ export class HttpEvaluator implements Evaluator {
     const { client, url, token, timeout } = this.options;
     const headers = ['content-type', 'application/json', 'accept', 'application/json', 'x-request-id', requestId];
     if (token !== undefined) headers.push('authorization', `Bearer ${token}`);
-    const reply = await exchangeWhole(
+    const reply = await bufferedRequest(
       client,
       url,
       { method: 'POST', headers, body: json },
       { time: timeout, size: MOST_REPLY },
     ).catch((error: unknown) => {
-      throw new EvaluationFailure(error instanceof HttpError ? error.code : 'no answer in time');
+      throw new EvaluationFailure(reason(error as NodeJS.ErrnoException));
     });
     if (reply.status === 204) return { score: null };
     if (reply.status !== 200) throw new EvaluationFailure(`status ${reply.status}`);
@@ -46,3 +46,6 @@ export class HttpEvaluator implements Evaluator {
     return evaluationOf(given);
   }
 }
+
+const reason = ({ code }: NodeJS.ErrnoException): string =>
+  code === 'REPLY_TIMEOUT' ? 'no answer in time' : (code ?? 'the request failed');

@@ -43,7 +43,7 @@ test('an error names its class and its place, never its message', async () => {
   await expect(evaluator.evaluate(call({ secret: 'hush' }))).rejects.toThrow(
     /^RangeError at evaluator-\d+\.mjs:2:\d+$/,
   );
-  // The thread goes on.
+  // The same thread serves the next call.
   await expect(evaluator.evaluate(call({ secret: 'hush' }))).rejects.toThrow(/^RangeError/);
 });
 
@@ -55,7 +55,7 @@ test.each(['5', '"good"', '{ score: {} }', '{ score: () => 1 }', '[1]', 'Symbol.
   },
 );
 
-test('a module that blocks its thread is ended, and blocks nobody else', async () => {
+test('a module that blocks its thread is ended, and does not block the gateway', async () => {
   const evaluator = await evaluatorOf('export const evaluate = ({ block }) => { while (block); return 1; };', 300);
   expect(await evaluator.evaluate(call({}))).toEqual({ score: 1 });
   let turns = 0;
@@ -66,7 +66,7 @@ test('a module that blocks its thread is ended, and blocks nobody else', async (
   expect(await evaluator.evaluate(call({}))).toEqual({ score: 1 });
 });
 
-test('a module that ends its thread or fills its heap fails alone', async () => {
+test('a module that ends its thread or fills its heap does not affect later calls', async () => {
   const evaluator = await evaluatorOf('export const evaluate = ({ end }) => (end ? process.exit(1) : 1);');
   await expect(evaluator.evaluate(call({ end: true }))).rejects.toThrow('its thread ended');
   expect(await evaluator.evaluate(call({}))).toEqual({ score: 1 });

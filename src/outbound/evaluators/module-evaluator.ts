@@ -10,7 +10,7 @@ import { threadProgram } from '../../core/thread-program.js';
 import type { FromModule, ModuleThreadData, ToModule } from './module-messages.js';
 
 export interface ModuleEvaluatorOptions {
-  /** The module of the configuration, or one that ships with the gateway. It exports a function `evaluate`. */
+  /** The configured module, or a module that ships with the gateway. The module exports a function `evaluate`. */
   readonly module: URL;
   /** Milliseconds for one evaluation. A thread that takes longer is ended. */
   readonly timeout: number;
@@ -27,8 +27,8 @@ interface Waiting {
 }
 
 /**
- * An evaluator in a thread of this process. A module that blocks, crashes or fills its heap ends its thread; the next
- * call starts another.
+ * An evaluator in a thread of this process. A module that blocks, crashes or fills its heap ends its thread. The next
+ * call starts another thread.
  */
 export class ModuleEvaluator implements Evaluator {
   private thread: Worker | undefined;
@@ -63,7 +63,8 @@ export class ModuleEvaluator implements Evaluator {
       execArgv,
       workerData: { module: this.options.module.href } satisfies ModuleThreadData,
       resourceLimits: { maxOldGenerationSizeMb: MOST_HEAP_MB },
-      // The output of the module could contain words of calls, and stdout may carry a protocol.
+      // The output of the module is ignored: it could contain parts of calls, and stdout of the gateway may carry MCP
+      // messages.
       stdout: true,
       stderr: true,
     });

@@ -1,4 +1,4 @@
-/** The thread of an evaluator that is a module: a module that blocks or fails takes no time of the gateway. */
+/** The thread of an evaluator that is a module. A module that blocks or fails does not stop the gateway. */
 import { parentPort, workerData } from 'node:worker_threads';
 import type { FromModule, ModuleThreadData, ToModule } from './module-messages.js';
 
@@ -19,7 +19,7 @@ async function answer(evaluate: Evaluate, { id, json }: ToModule): Promise<void>
     const given = (await evaluate(JSON.parse(decoder.decode(json)))) ?? null;
     const { score, label } =
       typeof given === 'object' && given !== null ? (given as { score?: unknown; label?: unknown }) : { score: given };
-    // Any other value may have no form in which it reaches another thread.
+    // Any other value might not be transferable to another thread.
     const known = score === null || typeof score === 'number';
     tell({ id, score: known ? score : 'invalid', label: typeof label === 'string' ? label : undefined });
   } catch (error) {

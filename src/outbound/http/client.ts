@@ -1,9 +1,10 @@
 /** The only place that opens an HTTP connection. */
-import { type ConnectOptions, Connector } from './connect.js';
-import { Exchange } from './dispatch.js';
-import { type Abortable, HttpError, type HttpReply, type HttpRequest, type HttpTarget } from './exchange.js';
+
+import { type Abortable, HttpError, type HttpReply, type HttpRequest, type HttpTarget } from './client-types.js';
+import { type ConnectOptions, Connector } from './connector.js';
+import { type Route, routeTo } from './origin-route.js';
 import type { ProxyRule } from './proxy.js';
-import { type Route, routeTo } from './route.js';
+import { Exchange } from './undici-exchange.js';
 
 export interface HttpClientOptions extends ConnectOptions {
   /** Chooses the proxy for each origin. If absent, no proxy is used. */

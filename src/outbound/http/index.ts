@@ -1,4 +1,5 @@
 export { type HttpHeaders, headerOf } from '../../protocol/http/headers.js';
+export { type BufferedReply, bufferedRequest, type RequestLimits } from './buffered-request.js';
 export { HttpClient, type HttpClientOptions } from './client.js';
 export {
   type Abortable,
@@ -9,8 +10,7 @@ export {
   type HttpTarget,
   httpTarget,
   inLane,
-} from './exchange.js';
+} from './client-types.js';
 export { DocumentError, type DocumentLimits, fetchJson } from './json-document.js';
 export { type Environment, type ForwardProxy, type Guard, type ProxyRule, proxyRule, proxyRuleOf } from './proxy.js';
-export { isPem, type TlsSettings } from './tls.js';
-export { type ExchangeLimits, exchangeWhole, type WholeReply } from './whole-exchange.js';
+export { isPem, type TlsSettings } from './tls-material.js';

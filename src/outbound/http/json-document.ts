@@ -2,7 +2,7 @@
 import { BodyBuffer } from '../../protocol/http/body-buffer.js';
 import type { HttpHeaders } from '../../protocol/http/headers.js';
 import type { HttpClient } from './client.js';
-import { type HttpFailure, type HttpReply, httpTarget } from './exchange.js';
+import { type HttpFailure, type HttpReply, httpTarget } from './client-types.js';
 
 export interface DocumentLimits {
   /** Milliseconds for the whole exchange. */
@@ -13,7 +13,7 @@ export interface DocumentLimits {
 
 const LIMITS: DocumentLimits = { time: 10_000, size: 1024 * 1024 };
 
-/** The document is not there, or is not JSON. `status` is that of the reply, if there was one. */
+/** The document cannot be fetched or is not JSON. `status` is the status of the reply, if there was a reply. */
 export class DocumentError extends Error {
   override readonly name = 'DocumentError';
 

@@ -32,7 +32,7 @@ function client(): HttpClient {
   return http;
 }
 
-it('none of 400 calls fails where the server closes idle connections after 5 s without an announcement', async () => {
+it('none of 400 calls fails if the server closes idle connections after 5 s without an announcement', async () => {
   const { url, sockets } = await closingAfter(5_000);
   const http = client();
   const outcomes = await Promise.all(

@@ -45,8 +45,8 @@ async function byByte(socket: Socket, text: string): Promise<void> {
   }
 }
 
-describe('idle connections', () => {
-  it('are not used again before data that arrived during a pause is examined', async () => {
+describe('kept connections', () => {
+  it('are not used again before the client examines the data that arrived during a pause', async () => {
     const { url, sockets } = await raw((socket, _, nth) => {
       socket.write(
         nth === 0 ? 'HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n1\r\nh\r\n1\r\ni\r\n0\r\n\r\n' : OK,
@@ -90,7 +90,7 @@ describe('idle connections', () => {
     ['chunks', 'HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n1;x\r\nh\r\n1\r\ni\r\n0\r\na: b\r\n\r\n'],
     ['interim replies', `HTTP/1.1 103 Early\r\n\r\nHTTP/1.1 103 Early\r\n\r\n${OK}`],
     ['HTTP/1.0', 'HTTP/1.0 200 OK\r\nconnection: keep-alive\r\ncontent-length: 2\r\n\r\nhi'],
-  ])('carry one reply after the other, byte by byte, with %s', async (_, reply) => {
+  ])('deliver one reply after the other, sent byte by byte with %s', async (_, reply) => {
     const { url, sockets } = await raw((socket) => void byByte(socket, reply));
     const http = client();
     for (let i = 0; i < 3; i++) {
@@ -103,12 +103,15 @@ describe('idle connections', () => {
   });
 
   it.each([
-    ['that was to be closed', 'HTTP/1.1 200 OK\r\ncontent-length: 2\r\nconnection: close\r\n\r\nhi'],
-    ['of HTTP/1.0', 'HTTP/1.0 200 OK\r\ncontent-length: 2\r\n\r\nhi'],
-    ['that is kept too short a time', 'HTTP/1.1 200 OK\r\ncontent-length: 2\r\nkeep-alive: timeout=1\r\n\r\nhi'],
-    ['with bytes behind the reply', `${OK}x`],
-    ['with another reply behind it', `${OK}HTTP/1.1 200 OK\r\ncontent-length: 6\r\n\r\nstolen`],
-  ])('are none %s', async (_, reply) => {
+    ['after a reply with connection: close', 'HTTP/1.1 200 OK\r\ncontent-length: 2\r\nconnection: close\r\n\r\nhi'],
+    ['after a reply of HTTP/1.0', 'HTTP/1.0 200 OK\r\ncontent-length: 2\r\n\r\nhi'],
+    [
+      'if the server keeps them for only a second',
+      'HTTP/1.1 200 OK\r\ncontent-length: 2\r\nkeep-alive: timeout=1\r\n\r\nhi',
+    ],
+    ['if bytes follow the reply', `${OK}x`],
+    ['if another reply follows the reply', `${OK}HTTP/1.1 200 OK\r\ncontent-length: 6\r\n\r\nstolen`],
+  ])('are not used again %s', async (_, reply) => {
     const { url, sockets } = await raw((socket) => socket.write(reply));
     const http = client();
     for (let i = 0; i < 3; i++) {
@@ -163,7 +166,7 @@ describe('idle connections', () => {
     expect(sockets).toHaveLength(1);
   });
 
-  it('do not take data after a large body for the next reply', async () => {
+  it('do not deliver data after a large body as the next reply', async () => {
     const body = 'x'.repeat(200_000);
     const stolen = 'HTTP/1.1 200 OK\r\ncontent-length: 6\r\n\r\nstolen';
     const { url } = await raw((socket, _, nth) =>
@@ -234,7 +237,7 @@ describe('a request', () => {
     expect(sockets).toHaveLength(2);
   });
 
-  it('goes to IPv6 addresses too', async () => {
+  it('reaches IPv6 addresses', async () => {
     const { url } = await raw(
       (socket, request) => socket.end(`HTTP/1.1 200 OK\r\n\r\n${/host: (.*)\r/.exec(request)![1]}`),
       '::1',
@@ -246,7 +249,7 @@ describe('a request', () => {
 });
 
 describe('a failure', () => {
-  it('reports that nothing was sent where there was no connection', async () => {
+  it('says that nothing was sent if no connection was opened', async () => {
     const { url, close } = await raw(() => {});
     await close();
     closing.pop();
@@ -267,7 +270,7 @@ describe('a failure', () => {
     ['in a chunk', 'HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n5\r\nhi'],
     ['before the last chunk', 'HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n2\r\nhi\r\n'],
     ['before the last line', 'HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n2\r\nhi\r\n0\r\n'],
-  ])('is a connection that ends %s, closed or reset', async (_, text) => {
+  ])('is reported for a connection that is closed or reset %s', async (_, text) => {
     const { url } = await raw((socket, request) => {
       if (request.startsWith('DELETE')) socket.write(text, () => setTimeout(() => socket.resetAndDestroy(), 5));
       else socket.end(text);
@@ -280,7 +283,7 @@ describe('a failure', () => {
     }
   });
 
-  it('is a reset of a reply without a length, at any time', async () => {
+  it('is reported for a reset during a reply without a length, at any time', async () => {
     const { url } = await raw((socket, _, nth) => {
       socket.write('HTTP/1.1 200 OK\r\n\r\nhi');
       if (nth % 2 === 0) setImmediate(() => socket.resetAndDestroy());
@@ -294,21 +297,21 @@ describe('a failure', () => {
     }
   });
 
-  it('comes within the time limit where TLS is never answered, and nothing was sent', async () => {
+  it('is reported within the time limit if the server never answers the TLS handshake, and nothing was sent', async () => {
     const { port } = await raw(() => {});
     const ear = ask(client({ connectTimeout: 100 }), `https://127.0.0.1:${port}/`);
     await ear.over;
     expect(ear.failure).toMatchObject({ sent: false, error: { code: 'ETIMEDOUT' } });
   });
 
-  it('comes within the time limit where a name is never resolved', async () => {
+  it('is reported within the time limit if a name is never resolved', async () => {
     const egress = new Egress({ allowPrivate: true, ports: [] }, () => {});
     const ear = ask(client({ connectTimeout: 100, egress }), 'http://example.test/');
     await ear.over;
     expect(ear.failure).toMatchObject({ sent: false, error: { code: 'ETIMEDOUT' } });
   });
 
-  it('is an exception of the consumer, and affects no other exchange', async () => {
+  it('is reported for an exception of the consumer, and affects no other exchange', async () => {
     const { url } = await raw((socket) => void byByte(socket, OK));
     const http = client();
     const others = [ask(http, url), ask(http, url)];
@@ -333,7 +336,7 @@ describe('a failure', () => {
     ['http://localhost/', 'names a host'],
     ['http://example.com:22/', 'names port 22'],
     ['http://example.com/', 'resolves to'],
-  ])('is %s, which must not be dialled', async (url, why) => {
+  ])('is reported for %s, which must not be dialled', async (url, why) => {
     const egress = new Egress({ allowPrivate: false, ports: [] }, (_, __, done) =>
       done(null, [{ address: '127.0.0.1', family: 4 }]),
     );
@@ -388,7 +391,7 @@ describe('an aborted exchange', () => {
     expect([ear.ends, asked.length]).toEqual([0, 0]);
   });
 
-  it('closes the connection, and no other gets its bytes', async () => {
+  it('closes the connection, and no other exchange gets its bytes', async () => {
     const { url, sockets } = await raw((socket, _, nth) => {
       if (nth === 0) socket.write('HTTP/1.1 200 OK\r\ncontent-length: 100\r\n\r\nhi');
       else socket.write(OK);
@@ -404,18 +407,21 @@ describe('an aborted exchange', () => {
     await expect.poll(() => sockets[0]!.destroyed || sockets[0]!.readableEnded).toBe(true);
   });
 
-  it.each(['onStart', 'onData', 'onEnd'] as const)('in its own %s gets no more callbacks', async (where) => {
-    const { url } = await raw((socket) => socket.write(OK));
-    const http = client();
-    const ear = new Ear();
-    ear[where] = () => ear.exchange!.abort();
-    ask(http, url, {}, ear);
-    await sleep(50);
-    expect(ear).toMatchObject({ starts: 1, size: where === 'onStart' ? 0 : 2, ends: where === 'onEnd' ? 1 : 0 });
-    const next = ask(http, url);
-    await next.over;
-    expect(next.outcome).toEqual(HI);
-  });
+  it.each(['onStart', 'onData', 'onEnd'] as const)(
+    'gets no more callbacks if it was aborted in its own %s',
+    async (where) => {
+      const { url } = await raw((socket) => socket.write(OK));
+      const http = client();
+      const ear = new Ear();
+      ear[where] = () => ear.exchange!.abort();
+      ask(http, url, {}, ear);
+      await sleep(50);
+      expect(ear).toMatchObject({ starts: 1, size: where === 'onStart' ? 0 : 2, ends: where === 'onEnd' ? 1 : 0 });
+      const next = ask(http, url);
+      await next.over;
+      expect(next.outcome).toEqual(HI);
+    },
+  );
 });
 
 describe('a paused exchange', () => {

@@ -77,7 +77,7 @@ describe('the proxy for an origin', () => {
     });
   });
 
-  it('gets a password without a user name, and refuses one that is not encoded', () => {
+  it('gets a password without a user name, and refuses a password that is not encoded', () => {
     expect(proxyRule('http://:secret@own:1', {})('http://a.example')?.headers).toEqual([
       'proxy-authorization',
       `Basic ${Buffer.from(':secret').toString('base64')}`,
@@ -148,7 +148,7 @@ async function raw(): Promise<RawServer> {
 }
 
 describe('through a proxy', () => {
-  it('http requests carry the whole URL and the credentials of the proxy, on kept connections', async () => {
+  it('http requests carry the whole URL and the credentials for the proxy, and connections are used again', async () => {
     const heard: string[] = [];
     const proxy = await rawServer((socket, request) => {
       heard.push(request);
@@ -196,7 +196,7 @@ describe('through a proxy', () => {
     ['requires credentials', 'HTTP/1.1 407 Proxy Authentication Required\r\n\r\n', 407],
     ['closes the connection', '', undefined],
     ['speaks another protocol', 'SSH-2.0-OpenSSH_9.6\r\n', undefined],
-  ])('that %s nothing is sent, and the proxy gets one request', async (_, answer, status) => {
+  ])('an https request is not sent if the proxy %s; the proxy gets one request', async (_, answer, status) => {
     const proxy = await tunnelling(answer);
     const ear = ask(client({ proxy: proxyRule(proxy.url) }), 'https://server.example/');
     await ear.over;
@@ -205,7 +205,7 @@ describe('through a proxy', () => {
     expect(proxy.requests).toHaveLength(1);
   });
 
-  it('that cannot be reached or never answers nothing is sent', async () => {
+  it('an https request is not sent if the proxy cannot be reached or never answers', async () => {
     const gone = await raw();
     await gone.close();
     const refused = ask(client({ proxy: proxyRule(`http://127.0.0.1:${gone.port}`) }), 'https://server.example/');
@@ -245,7 +245,7 @@ describe('URLs of strangers through a proxy', () => {
     ['https://server.example:22/', '93.184.216.34'],
     ['https://rebound.example/', '127.0.0.1'],
     ['http://rebound.example/', '::ffff:10.0.0.1'],
-  ])('%s is not requested where names resolve to %s', async (url, address) => {
+  ])('%s is not requested if its name resolves to %s', async (url, address) => {
     const proxy = await tunnelling();
     const ear = ask(client({ proxy: proxyRule(proxy.url), egress: policy(address) }), url);
     await ear.over;
@@ -293,7 +293,7 @@ describe('a proxy that a caller supplied', () => {
     },
   );
 
-  it('is replaced by the proxy of the operator, which may be private, if there is none', async () => {
+  it('is optional: without it, the proxy of the operator is used, which may be private', async () => {
     const { requests, url } = await tunnelling('HTTP/1.1 502 Bad Gateway\r\n\r\n');
     const egress = rules(Number(new URL(url).port));
     await ask(

@@ -2,8 +2,8 @@
 import { BlockList, isIP, type Socket } from 'node:net';
 import { type buildConnector, Client } from 'undici';
 import type { Egress } from '../egress.js';
-import { Unconnected } from './errors.js';
-import { HttpError } from './exchange.js';
+import { HttpError } from './client-types.js';
+import { Unconnected } from './undici-errors.js';
 
 export type Environment = Readonly<Record<string, string | undefined>>;
 
@@ -20,9 +20,9 @@ export interface ForwardProxy {
 export type ProxyRule = (origin: string) => ForwardProxy | undefined;
 
 /**
- * The proxy rule of one server. `setting` is the URL of a proxy, `none`, or undefined. If undefined, `HTTP_PROXY`,
- * `HTTPS_PROXY` and `NO_PROXY` decide; their lower-case forms come first. As in undici, https uses `HTTP_PROXY` where
- * `HTTPS_PROXY` is not set.
+ * The proxy rule of one server. `setting` is the URL of a proxy, `none`, or undefined. If undefined, the variables
+ * `HTTP_PROXY`, `HTTPS_PROXY` and `NO_PROXY` decide; the lower-case names take precedence. As in undici, https uses
+ * `HTTP_PROXY` if `HTTPS_PROXY` is not set.
  */
 export function proxyRule(setting: string | undefined, env: Environment = process.env): ProxyRule {
   if (setting === NO_PROXY) return () => undefined;
@@ -48,8 +48,9 @@ export interface Guard {
 }
 
 /**
- * The proxy rule of a server or agent. A caller supplied the proxy of a registered one (`guard` is set), so the
- * addresses of that proxy are checked too; a registration without a proxy uses that of the operator.
+ * The proxy rule of a server or agent. If a caller registered the server or agent, `guard` is set: the caller also
+ * supplied the proxy, so the addresses of the proxy are checked too. A registration without a proxy uses the operator's
+ * proxy.
  */
 export function proxyRuleOf(setting: string | undefined, guard: Guard | undefined): ProxyRule | undefined {
   if (!guard) return proxyRule(setting);
@@ -135,7 +136,7 @@ function canonical(host: string): string {
 export class ProxyRefused extends HttpError {
   constructor(
     readonly proxy: string,
-    /** The HTTP status of the proxy; undefined where it could not be reached. */
+    /** The HTTP status that the proxy answered. Undefined if the proxy could not be reached. */
     readonly status: number | undefined,
     override readonly cause?: Error,
   ) {

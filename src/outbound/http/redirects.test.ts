@@ -54,14 +54,17 @@ describe('a redirect', () => {
     [308, '/mcp/', () => '/mcp'],
     [308, '/mcp?a=b', () => '/mcp/?a=b'],
     [307, '/mcp', () => 'mcp/'],
-  ])('%i from %s that only moves a slash is followed with the same method and body', async (status, from, to) => {
-    const server = await moving(from, to, status);
-    const ear = ask(client(), at(server, from), POST);
-    await ear.over;
-    const path = new URL(to(server), at(server, from));
-    expect(ear.outcome).toEqual({ status: 200, body: `POST ${path.pathname}${path.search} HTTP/1.1 {}` });
-    expect([ear.starts, ear.ends]).toEqual([1, 1]);
-  });
+  ])(
+    '%i from %s that only adds or removes a slash is followed with the same method and body',
+    async (status, from, to) => {
+      const server = await moving(from, to, status);
+      const ear = ask(client(), at(server, from), POST);
+      await ear.over;
+      const path = new URL(to(server), at(server, from));
+      expect(ear.outcome).toEqual({ status: 200, body: `POST ${path.pathname}${path.search} HTTP/1.1 {}` });
+      expect([ear.starts, ear.ends]).toEqual([1, 1]);
+    },
+  );
 
   it('is remembered, and the connection is used again', async () => {
     const server = await moving('/mcp', () => '/mcp/');
@@ -120,7 +123,7 @@ describe('a redirect', () => {
     expect(ear.status).toBe(307);
   });
 
-  it('is followed although its connection breaks, and read no further than needed', async () => {
+  it('is followed even if its connection breaks, and its body is read only as far as needed', async () => {
     for (const rest of [
       (socket: Socket) => void socket.end('x'.repeat(3)),
       (socket: Socket) => void socket.resetAndDestroy(),

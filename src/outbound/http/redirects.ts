@@ -30,7 +30,9 @@ export class SlashRedirects {
   }
 }
 
-/** The target path of a redirect, where it has the same origin and differs only in a trailing slash. */
+/**
+ * The target path of a redirect. Undefined unless the target has the same origin and differs only in a trailing slash.
+ */
 function slashMoved(status: number, headers: HttpHeaders, origin: string, path: string): string | undefined {
   const location = REDIRECTS.has(status) ? headerOf(headers, 'location') : undefined;
   const asked = origin + path;

@@ -80,7 +80,7 @@ describe('the head of a reply', () => {
     [['HTTP/1.1 204 OK', 'content-length: 5', 'transfer-encoding: chunked']],
     [['HTTP/1.1 101 Switching Protocols', 'upgrade: x', 'connection: upgrade']],
     [['HTTP/1.1 200 OK', `x: ${'a'.repeat(40_000)}`]],
-  ])('is refused at once where it is %j', async (head) => {
+  ])('is refused at once if it is %j', async (head) => {
     const { url, sockets } = await raw((socket) => socket.write(lines(...head), 'latin1'));
     const ear = ask(client(), url);
     await ear.over;
@@ -118,7 +118,7 @@ const BODY = 'H\r\n\r\n0\r\n\xff ab';
 describe.each(Object.entries(VALID))('a reply framed by %s', (framing, text) => {
   const untilClose = framing === 'the end of the connection';
 
-  it('reads the same wherever it is split or paused', async () => {
+  it('is read the same way wherever it is split or paused', async () => {
     const { url } = await raw(async (socket, request) => {
       const cut = Number(/cut=(\d+)/.exec(request)![1]);
       socket.setNoDelay(true);
@@ -145,7 +145,7 @@ describe.each(Object.entries(VALID))('a reply framed by %s', (framing, text) => 
     }
   });
 
-  it.each(['closes', 'resets'])('fails once where the server %s the connection at any byte', async (how) => {
+  it.each(['closes', 'resets'])('fails once if the server %s the connection at any byte', async (how) => {
     const { url } = await raw((socket, request) => {
       const cut = Number(/cut=(\d+)/.exec(request)![1]);
       if (how === 'closes') socket.end(text.slice(0, cut), 'latin1');
@@ -168,7 +168,7 @@ describe.each(Object.entries(VALID))('a reply framed by %s', (framing, text) => 
   });
 });
 
-it('a reply without a request, or garbage in any pieces, fails one request and never the process', async () => {
+it('a reply without a request, or garbage in any pieces, fails one request and never ends the process', async () => {
   const bit = fc.constantFrom(
     'HTTP/1.1 200 OK',
     'HTTP/1.1 ',

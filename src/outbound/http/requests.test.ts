@@ -45,7 +45,7 @@ describe('a request', () => {
     expect(await sent({ method: 'GET' })).not.toContain('content-length');
   });
 
-  it('has a given host header instead of its own', async () => {
+  it('has the given host header instead of one from its URL', async () => {
     expect(String(await sent({ headers: ['a', 'b', 'Host', 'other'] })).match(/host: .*/gi)).toEqual(['host: other']);
   });
 

@@ -95,7 +95,7 @@ describe('the TLS settings of a server', () => {
     await http.close();
   });
 
-  it('are reported where they are invalid', async () => {
+  it('are reported if they are invalid', async () => {
     const missing = path.join(folder, 'missing.pem');
     expect(await asked({ ca: missing })).toMatchObject({
       sent: false,

@@ -16,9 +16,9 @@ import { ProtocolError } from '../../protocol/errors.js';
 import type { ClientCapabilities } from '../../protocol/mcp/model.js';
 import { LEGACY, NEWEST } from '../../protocol/mcp/revisions/index.js';
 import { SILENT } from '../../telemetry/log.js';
-import { buildUpstream, type ServerSettings } from './build.js';
+import { buildUpstream, type ServerSettings } from './build-upstream.js';
 import { gatewayCall } from './gateway-call.js';
-import type { McpUpstream } from './upstream.js';
+import type { McpUpstream } from './mcp-upstream.js';
 
 /** One request as received by the server. */
 interface Seen {
@@ -143,7 +143,7 @@ describe.each(CASES)('%s', (_, kind, revision, transport) => {
   it.each([
     ['at once', false],
     ['later', true],
-  ])('credentials that are known %s are never mixed', async (_, later) => {
+  ])('the credentials of two callers, known %s, are never mixed', async (_, later) => {
     const { server, seen } = await serve(kind);
     const upstream = connect(server, revision, transport, tokenOfCaller(later));
     await upstream.describe();
@@ -234,8 +234,8 @@ describe.each(CASES)('%s', (_, kind, revision, transport) => {
 
   it.each([
     ['never comes', () => new Promise<never>(() => {}), 'upstream_timeout'],
-    ['is none, at once', () => undefined as never, 'upstream_unauthorized'],
-    ['is none, later', () => Promise.resolve(undefined as never), 'upstream_unauthorized'],
+    ['is missing at once', () => undefined as never, 'upstream_unauthorized'],
+    ['is missing after a wait', () => Promise.resolve(undefined as never), 'upstream_unauthorized'],
     ['has no text', () => Promise.resolve({ key: '', headers: ['A', 1 as never] }), 'upstream_unauthorized'],
   ] as [string, () => Credential | Promise<Credential>, string][])(
     'a call fails whose credential %s',
@@ -297,7 +297,7 @@ function teamOf(): { credentials: Credentials; lose(subject: string): void } {
 }
 
 describe.each(CASES.slice(1))('%s that callers share', (_, kind, revision, transport) => {
-  it('serve the others when the caller that opened them has lost its credential', async () => {
+  it('serve the other callers when the caller that opened them has lost its credential', async () => {
     const { server, seen } = await serve(kind);
     const { credentials, lose } = teamOf();
     const upstream = connect(server, revision, transport, credentials);
@@ -316,7 +316,7 @@ describe.each(CASES.slice(1))('%s that callers share', (_, kind, revision, trans
   });
 });
 
-it('a pool of sessions serves the others when the credential of its first caller changes', async () => {
+it('a pool of sessions serves the other callers when the credential of its first caller changes', async () => {
   const { server, seen } = await serve('sse');
   let adas = 'team';
   const upstream = connect(server, 'legacy', 'sse', {
@@ -388,7 +388,7 @@ describe.each([
     ['may be asked', { capabilities: ELICITS }],
     ['has a session', { session: 'mine' }],
     ['has neither', {}],
-  ])('does not hold a cancelled call of a client that %s', async (_, more) => {
+  ])('does not delay a cancelled call of a client that %s', async (_, more) => {
     let reached = (): void => {};
     const contact = new Promise<void>((resolve) => {
       reached = resolve;

@@ -54,7 +54,7 @@ describe('a refused event stream', () => {
     ['stops in the middle', 404, (socket: Socket) => void socket.write(BLOCK)],
     ['breaks off', 404, (socket: Socket) => void socket.resetAndDestroy()],
     ['is something else', 200, flood],
-  ])('is reported where its body %s, and the connection is closed', eventually, async (_, status, rest) => {
+  ])('is reported if its body %s, and the connection is closed', eventually, async (_, status, rest) => {
     const { url, sockets } = await raw((socket) => {
       socket.write(`HTTP/1.1 ${status} No\r\ncontent-type: text/plain\r\ntransfer-encoding: chunked\r\n\r\n`, () =>
         setTimeout(() => rest(socket), 50),
@@ -66,7 +66,7 @@ describe('a refused event stream', () => {
     expect(heard).toHaveLength(1);
   });
 
-  it('keeps the connection for other requests where its body is small', async () => {
+  it('keeps the connection for other requests if its body is small', async () => {
     const { url, sockets } = await raw((socket) => socket.write('HTTP/1.1 405 No\r\ncontent-length: 2\r\n\r\nno'));
     const http = client();
     for (let i = 0; i < 3; i++) {

@@ -1,5 +1,6 @@
 import { isEventStream, SseOverflow, SseReader } from '../../protocol/sse/reader.js';
 import { EVENT_STREAM } from '../../protocol/sse/writer.js';
+import { connectionProblem } from '../http/connection-problem.js';
 import {
   type Abortable,
   type HttpClient,
@@ -8,20 +9,22 @@ import {
   type HttpTarget,
   headerOf,
 } from '../http/index.js';
-import { connectionProblem } from './context.js';
 
 export interface EventStreamEvents {
   open?(headers: HttpHeaders): void;
   event(name: string, data: Buffer): void;
   eventId?(id: string): void;
   retry?(milliseconds: number): void;
-  /** The server answered with something else than an event stream. */
+  /** The server answered, but not with an event stream. */
   refused(status: number): void;
-  /** The stream ended. `error` is set where the connection could not be opened or broke. */
+  /** The stream ended. `error` is set if the connection could not be opened or broke. */
   end(why: string, error?: Error): void;
 }
 
-/** Maximum bytes of an error body that are read to keep the connection usable. Beyond them it is closed. */
+/**
+ * Maximum bytes of an error body that are read to keep the connection usable. The connection of a longer body is
+ * closed.
+ */
 const BODY_LIMIT = 64 * 1024;
 /** Time limit for reading that body. */
 const DRAIN_MS = 1_000;

@@ -5,14 +5,16 @@ import type { ClientCapabilities } from '../../protocol/mcp/model.js';
 import type { Revision } from '../../protocol/mcp/revisions/index.js';
 import { type Evidence, readProbe } from '../../protocol/mcp/server-version.js';
 import { httpTarget } from '../http/index.js';
-import { credentialOf, type UpstreamContext, withoutCredential } from './context.js';
 import { gatewayCall } from './gateway-call.js';
 import { ModernHttp } from './modern-http.js';
 import { ModernPeer } from './modern-peer.js';
 import type { Link, Peer } from './peer.js';
 import { sendRaw } from './raw-http.js';
+import { credentialOf } from './server-credential.js';
+import { withoutCredential } from './server-errors.js';
 import { FLOODED } from './server-traffic-limits.js';
 import { HttpSessions } from './session/http-sessions.js';
+import type { UpstreamContext } from './upstream-context.js';
 
 export interface HttpLinkOptions {
   readonly context: UpstreamContext;

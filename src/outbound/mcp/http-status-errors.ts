@@ -3,7 +3,8 @@ import { ProtocolError, UpstreamRpcError } from '../../protocol/errors.js';
 import { retryAfterOf } from '../../protocol/http/retry-after.js';
 import { readReply } from '../../protocol/jsonrpc/message.js';
 import { type HttpHeaders, headerOf } from '../http/index.js';
-import { CredentialRefused, type Server, shownUrl, subject } from './context.js';
+import { shownUrl } from '../shown-url.js';
+import { CredentialRefused, type Server, subject } from './server-errors.js';
 
 /** The JSON-RPC error in the body of an error response, if there is one. */
 function rpcErrorOf(status: number, body: Buffer): UpstreamRpcError | undefined {
@@ -21,7 +22,7 @@ function rpcErrorOf(status: number, body: Buffer): UpstreamRpcError | undefined 
 const HOST_CHECK = /\bhost\b/i;
 const MOST_SHOWN = 200;
 
-/** The first non-empty line of an error body, where the body is text. */
+/** The first non-empty line of an error body. Undefined if the body is not text. */
 function explanation(headers: HttpHeaders, body: Buffer): string | undefined {
   const type = headerOf(headers, 'content-type') ?? 'text/plain';
   if (!/^(text\/plain|application\/(?:[\w.+-]+\+)?json)/i.test(type)) return undefined;

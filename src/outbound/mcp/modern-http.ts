@@ -4,7 +4,7 @@ import { TokenBucket } from '../../core/token-bucket.js';
 import type { UpstreamCall } from '../../core/upstream.js';
 import type { Credential } from '../../identity/upstream-credentials.js';
 import { ProtocolError, UpstreamRpcError } from '../../protocol/errors.js';
-import { byteLength, type GappedText } from '../../protocol/jsonrpc/gapped.js';
+import { byteLength, type GappedText } from '../../protocol/jsonrpc/gapped-message.js';
 import { type RpcMessage, readReplies, writeRequest } from '../../protocol/jsonrpc/message.js';
 import { type JsonObject, RawObject } from '../../protocol/jsonrpc/raw.js';
 import {
@@ -19,6 +19,7 @@ import type { Revision } from '../../protocol/mcp/revisions/index.js';
 import { stampParams } from '../../protocol/mcp/translate/meta.js';
 import { decodeOutcome } from '../../protocol/mcp/translate/result-kind.js';
 import { isEventStream } from '../../protocol/sse/reader.js';
+import { connectionProblem } from '../http/connection-problem.js';
 import {
   type Abortable,
   type HttpFailure,
@@ -28,28 +29,27 @@ import {
   inLane,
 } from '../http/index.js';
 import { nextId } from '../request-ids.js';
-import {
-  broken,
-  connectionProblem,
-  credentialOf,
-  foreignReply,
-  invalidReply,
-  lateCredential,
-  resting,
-  timedOut,
-  tooMuch,
-  type UpstreamContext,
-  unavailable,
-  unconnected,
-  withoutCredential,
-} from './context.js';
 import { Deadline } from './deadline.js';
 import { refusal } from './http-status-errors.js';
 import type { ModernWire } from './modern-peer.js';
 import { type PostEvents, post } from './post-reply.js';
 import { ReplyEndTimer } from './reply-end-timer.js';
 import { modernCallHeaders, modernHeaders } from './request-headers.js';
+import { credentialOf } from './server-credential.js';
+import {
+  broken,
+  foreignReply,
+  invalidReply,
+  lateCredential,
+  resting,
+  timedOut,
+  tooMuch,
+  unavailable,
+  unconnected,
+  withoutCredential,
+} from './server-errors.js';
 import { FLOODED } from './server-traffic-limits.js';
+import type { UpstreamContext } from './upstream-context.js';
 
 /** Modern Streamable HTTP: requests are independent of each other. Closing the reply stream of a request cancels it. */
 export class ModernHttp implements ModernWire {
@@ -220,7 +220,7 @@ class Exchange implements PostEvents {
         );
       if (this.streamed) this.grace = new ReplyEndTimer(this.wire!);
     } else {
-      // A modern server must not send requests (HM-06). The protocol has no way to answer one.
+      // A modern server must not send requests (HM-06). The protocol has no way to answer a request of a server.
       this.unwanted();
     }
   }
@@ -231,7 +231,7 @@ class Exchange implements PostEvents {
     if (!this.unwantedRate.take(1)) this.abort(tooMuch(context, 'messages'));
   }
 
-  /** Returns false where the caller did not ask for this notification. */
+  /** Returns false if the caller did not ask for this notification. */
   private notification(method: string, params: JsonObject): boolean {
     if (method === 'notifications/progress') {
       if (!this.call.wantsProgress || params[META.progressToken] !== this.id) return false;
@@ -316,7 +316,7 @@ export class Stream implements PostEvents {
     else this.reject(error);
   }
 
-  /** The server refused. It is reachable, so this does not count as a connection failure. */
+  /** The server refused the subscription, so it is reachable. A refusal does not count as a failed connection. */
   private refuse(why: string): void {
     this.finish(why, broken(this.context, `refused the subscription: ${why}`));
   }

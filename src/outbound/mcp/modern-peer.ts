@@ -16,10 +16,10 @@ import {
 } from '../../protocol/mcp/model.js';
 import type { Revision } from '../../protocol/mcp/revisions/index.js';
 import { decodeServerCapabilities, encodeClientCapabilities } from '../../protocol/mcp/translate/capabilities.js';
-import { invalidReply } from './context.js';
 import { gatewayCall } from './gateway-call.js';
 import { ModernTask, type Send } from './modern-task.js';
 import type { OpenWatch, Peer } from './peer.js';
+import { invalidReply } from './server-errors.js';
 
 /** The transport of modern requests: HTTP, or the pipes of a process. */
 export interface ModernWire {
@@ -66,7 +66,7 @@ export class ModernPeer implements Peer {
     const outcome = await this.wire.send({}, gatewayCall('server/discover'), caller ?? GATEWAY);
     if (outcome.kind === 'error') throw outcome.error;
     if (outcome.kind !== 'complete')
-      throw invalidReply(this.wire, 'answered server/discover with a result of another kind');
+      throw invalidReply(this.wire, 'answered server/discover with a result that is no server description');
     return this.learn(outcome.result.value(), caller === undefined);
   }
 
@@ -80,7 +80,8 @@ export class ModernPeer implements Peer {
       ...(typeof instructions === 'string' && { instructions }),
     };
     if (!keep) return description;
-    // A server that allows no caching still gets no discover request per call: its features change rarely.
+    // The features of a server change rarely. Even for a server that allows no caching, not every call causes a
+    // discover request.
     const ttl = typeof ttlMs === 'number' && ttlMs > 0 ? ttlMs : 0;
     this.known = { description, until: performance.now() + Math.max(ttl, LEAST_TTL) };
     return description;

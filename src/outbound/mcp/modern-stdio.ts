@@ -22,14 +22,15 @@ import type { Revision } from '../../protocol/mcp/revisions/index.js';
 import { stampParams } from '../../protocol/mcp/translate/meta.js';
 import { decodeOutcome } from '../../protocol/mcp/translate/result-kind.js';
 import { nextId } from '../request-ids.js';
-import type { Start } from '../stdio/lease.js';
-import type { Child } from '../stdio/process.js';
-import { broken, invalidReply, timedOut, type UpstreamContext, unavailable } from './context.js';
+import type { Child } from '../stdio/child-process.js';
+import type { Start } from '../stdio/supervisor-types.js';
 import { Deadline } from './deadline.js';
 import { gatewayCall } from './gateway-call.js';
 import type { OpenWatch } from './peer.js';
+import { broken, invalidReply, timedOut, unavailable } from './server-errors.js';
 import { FLOODED } from './server-traffic-limits.js';
 import { endingOf, problemOf } from './session/stdio-error-messages.js';
+import type { UpstreamContext } from './upstream-context.js';
 
 interface Waiting {
   readonly call: UpstreamCall;
@@ -203,7 +204,7 @@ export class ModernStdio {
     this.child.giveUp(FLOODED);
   }
 
-  /** Returns false where no request waits for the response. */
+  /** Returns false if no request waits for the response. */
   private response(message: RpcResponse): boolean {
     const listening = this.listening.get(message.id as number);
     if (listening) {
@@ -225,7 +226,7 @@ export class ModernStdio {
     return true;
   }
 
-  /** Returns true where a call waits for the notification. */
+  /** Returns true if a call waits for the notification. */
   private notification(method: string, params: JsonObject): boolean {
     const meta = params['_meta'];
     const subscription = isObject(meta) ? meta[META.subscriptionId] : undefined;
@@ -244,7 +245,7 @@ export class ModernStdio {
       return true;
     }
     if (method === 'notifications/message' && this.waiting.size === 1) {
-      // A log message over stdio does not name its request. It is passed on where only one request is under way.
+      // A log message over stdio does not name its request. The gateway passes it on only if one request is under way.
       const { call } = this.waiting.values().next().value!;
       const level = params['level'];
       if (call.logLevel === undefined || !isLogLevel(level) || !atLeast(level, call.logLevel)) return false;

@@ -6,8 +6,8 @@ import { ProtocolError, UpstreamRpcError } from '../../protocol/errors.js';
 import { RawObject } from '../../protocol/jsonrpc/raw.js';
 import { type ClientCapabilities, type InputResponses, isObject } from '../../protocol/mcp/model.js';
 import { readTask, type TaskView } from '../../protocol/mcp/translate/task.js';
-import { invalidReply, timedOut } from './context.js';
 import { gatewayCall } from './gateway-call.js';
+import { invalidReply, timedOut } from './server-errors.js';
 
 const DEFAULT_INTERVAL = 1_000;
 const LEAST_INTERVAL = 50;

@@ -40,29 +40,29 @@ export interface Link {
   modern(revision: Revision): Peer;
   legacy(offer: Revision): Peer;
   /**
-   * Whether an open watch keeps a process running. If so, no watch is opened only to keep a cache fresh: the changes
-   * that arrive while the process runs for other reasons suffice.
+   * Whether an open watch keeps a process running. If true, the gateway opens no watch only to keep a cache fresh. It
+   * then learns of changes while other work keeps the process running.
    */
   readonly watchCosts: boolean;
-  /** The key of a caller's credential. Absent where all callers have the same credential. */
+  /** The key of a caller's credential. Absent if all callers have the same credential. */
   credentialKey?(caller: Caller): string | Promise<string>;
-  /** The credential of a caller's next request. Absent where requests carry no credential. */
+  /** The credential of a caller's next request. Absent if requests carry no credential. */
   credential?(caller: Caller): Credential | Promise<Credential>;
   /**
    * Delivers list changes that arrive outside of any watch, with the capabilities of the session that received them.
    */
   overhear(deliver: (event: WatchEvent) => void): void;
-  /** How list changes become known without a watch. */
+  /** How the gateway learns of list changes without a watch: the server reports them, or the gateway polls. */
   listNews(era: Revision['era'], capabilities: ClientCapabilities): ListNews;
   /** See `Upstream.raw`. */
   raw?(caller: Caller, request: RawRequest): Promise<void>;
-  /** The roots of a client changed. */
+  /** Tells the link that the roots of a client changed. */
   rootsChanged?(session: string): void;
   /** A client's session ended. Closes the sessions that only this client used. */
   release?(session: string): void;
-  /** `down` is true where the link knows that the server cannot be used, for example after its process ended. */
+  /** `down` is true if the link knows that the server cannot be used, for example after its process ended. */
   health(): { readonly detail?: string; readonly cause?: string; readonly down?: boolean };
-  /** The last output of the process, where the server is a process. */
+  /** The last output of the process. Absent if the server is not a process. */
   output?(): Omit<ServerOutput, 'replica'>;
   close(): Promise<void>;
 }

@@ -1,5 +1,5 @@
 import { BodyBuffer } from '../../protocol/http/body-buffer.js';
-import { GappedReader, type GappedText } from '../../protocol/jsonrpc/gapped.js';
+import { GappedReader, type GappedText } from '../../protocol/jsonrpc/gapped-message.js';
 import { JsonSyntaxError } from '../../protocol/jsonrpc/scan.js';
 import { isEventStream, SseOverflow, SseReader } from '../../protocol/sse/reader.js';
 import {
@@ -39,7 +39,7 @@ export class PostReply implements HttpReply {
   private status = 0;
   private headers: HttpHeaders = [];
   private sse: SseReader | undefined;
-  /** The first chunk of a body. Most bodies have only one. */
+  /** The first chunk of a body. Most bodies have only one chunk. */
   private first: Buffer | undefined;
   private parts: GappedReader | undefined;
   /** The start of the body of an error response. */

@@ -1,18 +1,12 @@
 import type { Caller } from '../../core/caller.js';
 import type { RawRequest } from '../../core/upstream.js';
 import { ProtocolError } from '../../protocol/errors.js';
+import { connectionProblem } from '../http/connection-problem.js';
 import { type Abortable, type HttpTarget, httpTarget, inLane } from '../http/index.js';
-import {
-  broken,
-  connectionProblem,
-  credentialOf,
-  invalidReply,
-  timedOut,
-  type UpstreamContext,
-  unconnected,
-  withoutCredential,
-} from './context.js';
 import { Deadline } from './deadline.js';
+import { credentialOf } from './server-credential.js';
+import { broken, invalidReply, timedOut, unconnected, withoutCredential } from './server-errors.js';
+import type { UpstreamContext } from './upstream-context.js';
 
 /** Passes an HTTP request on to a server, and its reply back. Time and size have the limits of a call. */
 export async function sendRaw(
@@ -32,14 +26,14 @@ export async function sendRaw(
   await exchange(context, inLane(target, key), [...withoutNames(request.headers, headers), ...headers], request);
 }
 
-/** The URL of a path below the URL of the server. The path leads nowhere else. */
+/** The URL of a path below the URL of the server. Throws if the path leads to a place outside of that URL. */
 export function targetBelow(url: string, { path, query }: Pick<RawRequest, 'path' | 'query'>): HttpTarget {
   const base = new URL(url);
   const root = base.pathname.replace(/\/+$/, '');
   const within = path === '' ? base.pathname : `${root}/${path}`;
   const search = [base.search.slice(1), query].filter((part) => part !== '').join('&');
   const target = new URL(`${base.origin}${within}${search === '' ? '' : `?${search}`}`);
-  // A URL resolves dots in the path, also encoded ones.
+  // `URL` resolves dots in the path, including percent-encoded dots.
   if (target.origin !== base.origin || target.pathname !== within || /%2f|%5c|\\/i.test(path))
     throw new ProtocolError('invalid_request', 'The path must lead to a place below the URL of the server', {
       outcome: 'not_executed',
@@ -47,7 +41,7 @@ export function targetBelow(url: string, { path, query }: Pick<RawRequest, 'path
   return httpTarget(target);
 }
 
-/** The pairs whose names are not among those of the credential. */
+/** The headers of the caller, without those that the credential sets. */
 function withoutNames(headers: readonly string[], taken: readonly string[]): string[] {
   const names = new Set(taken.filter((_, index) => index % 2 === 0).map((name) => name.toLowerCase()));
   return headers.filter((_, index) => !names.has(headers[index - (index % 2)]!.toLowerCase()));

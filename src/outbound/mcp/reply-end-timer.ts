@@ -3,8 +3,8 @@ import type { Abortable } from '../http/index.js';
 const GRACE = 1_000;
 
 /**
- * Closes a reply stream that stays open for a while after its answer. A stream that the server ends in time leaves the
- * connection to the next request. One that stays open would occupy the connection without end.
+ * Closes a reply stream that the server does not end soon after its answer. The connection of an ended stream can carry
+ * the next request. A stream that stays open would occupy its connection without end.
  */
 export class ReplyEndTimer {
   private timer: NodeJS.Timeout | undefined;

@@ -1,11 +1,11 @@
 /**
- * The headers of HTTP requests to MCP servers. The headers of `src/identity/upstream-credentials.ts` (configured headers,
- * tokens, forwarded headers of the caller) are part of each request.
+ * The headers of HTTP requests to MCP servers. The headers of `src/identity/upstream-credentials.ts` (configured
+ * headers, tokens, forwarded headers of the caller) are part of each request.
  */
 import type { UpstreamCall } from '../../core/upstream.js';
 import type { Credential } from '../../identity/upstream-credentials.js';
 import type { RawObject } from '../../protocol/jsonrpc/raw.js';
-import { encodeHeaderValue, nameParameter, paramHeaders } from '../../protocol/mcp/headers.js';
+import { encodeHeaderValue, nameParameter, paramHeaders } from '../../protocol/mcp/mirrored-headers.js';
 import type { Revision } from '../../protocol/mcp/revisions/index.js';
 
 const JSON_TYPE = 'application/json';
@@ -20,7 +20,9 @@ export function modernHeaders(revision: Revision, method: string, params: RawObj
   return headers;
 }
 
-/** A call to a modern server: also with its trace, and with the arguments that the tool asks for in headers. */
+/**
+ * A call to a modern server. The headers also contain its trace, and the arguments that the tool expects in headers.
+ */
 export function modernCallHeaders(
   revision: Revision,
   { method, params, trace, mirrored }: Pick<UpstreamCall, 'method' | 'params' | 'trace' | 'mirrored'>,
@@ -44,7 +46,9 @@ function mirrorHeaders(revision: Revision, method: string, params: RawObject): s
   return headers;
 }
 
-/** Each request of a legacy session over Streamable HTTP. Id and revision are unknown before the server has answered. */
+/**
+ * Each request of a legacy session over Streamable HTTP. Id and revision are unknown before the server has answered.
+ */
 export function sessionHeaders(
   credential: Credential,
   sessionId: string | undefined,
@@ -59,7 +63,10 @@ export function sessionHeaders(
 /** A POST to a server with the HTTP+SSE transport. */
 export const ssePostHeaders = (credential: Credential): string[] => [...SENDS_JSON, ...credential.headers];
 
-/** Control characters. An event id with one of them fits in no header, so a stream cannot be resumed after it. */
+/**
+ * Control characters. A header cannot carry an event id that contains one of them, so a stream cannot be resumed after
+ * that event.
+ */
 const UNSENDABLE = /[^\t\x20-\x7e\x80-\uffff]/;
 
 export const isSendableEventId = (id: string): boolean => !UNSENDABLE.test(id);

@@ -1,15 +1,18 @@
 import { Quota, type QuotaLimits } from '../../core/count-and-byte-limit.js';
 import { type Allowance, TokenBucket } from '../../core/token-bucket.js';
 
-/** Limits on a server's questions and on messages that no call waits for. Beyond them a server slows down all calls. */
+/**
+ * Limits on a server's questions and on messages that no call waits for. A server that exceeded them would slow down
+ * all calls.
+ */
 export interface ServerTrafficLimits {
   /** Questions of one call without an answer, or whose answer the server has not accepted yet. */
   readonly openPerCall: QuotaLimits;
-  /** The same for all calls of one server. */
+  /** Questions of all calls of one server without an answer, or whose answer the server has not accepted yet. */
   readonly openPerServer: QuotaLimits;
   /** Answers to parked calls, kept until the caller asks for them. */
   readonly keptAnswers: QuotaLimits;
-  /** Questions of one call, answered ones included. */
+  /** Questions of one call in total, answered questions included. */
   readonly questions: Allowance;
   /** Messages on the stream of a call that the caller did not ask for. */
   readonly unwantedPerCall: Allowance;
@@ -59,7 +62,10 @@ export class ServerTraffic {
     this.pause = limits.pause;
   }
 
-  /** Counts a message that belongs to no call. False where the server has sent too many; close the connection then. */
+  /**
+   * Counts a message that belongs to no call. Returns false if the server has sent too many of them: the connection
+   * must then be closed.
+   */
   allows(bytes: number): boolean {
     return this.beside.take(1 + bytes / LONG);
   }

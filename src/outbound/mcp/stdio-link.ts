@@ -9,11 +9,10 @@ import {
 } from '../../protocol/mcp/model.js';
 import type { Revision } from '../../protocol/mcp/revisions/index.js';
 import { type Evidence, readProbe } from '../../protocol/mcp/server-version.js';
-import { StdioError } from '../stdio/errors.js';
-import type { Start } from '../stdio/lease.js';
-import type { StdioCommand } from '../stdio/process.js';
+import type { StdioCommand } from '../stdio/child-process.js';
+import { StdioError } from '../stdio/stdio-error.js';
 import { Supervisor } from '../stdio/supervisor.js';
-import type { UpstreamContext } from './context.js';
+import type { Start } from '../stdio/supervisor-types.js';
 import { gatewayCall } from './gateway-call.js';
 import { ModernPeer, type ModernWire } from './modern-peer.js';
 import { ModernStdio } from './modern-stdio.js';
@@ -26,6 +25,7 @@ import { asProtocolError } from './session/stdio-error-messages.js';
 import { type Lease, leaseFor, type SessionSupervisor } from './session/stdio-lease.js';
 import { CANONICAL, StdioSessions, sessionKey } from './session/stdio-sessions.js';
 import { ForeignVersions, handshakeFirst, probeVersion } from './stdio-version-probe.js';
+import type { UpstreamContext } from './upstream-context.js';
 
 export interface StdioLinkOptions {
   readonly context: UpstreamContext;
@@ -87,7 +87,7 @@ export class StdioLink implements Link {
     const openLegacy = (channel: StdioChannel): Promise<LegacySession> => this.openLegacy(CANONICAL, channel);
     const options = { context, modernOffer, signal, openLegacy };
     if (this.stayedSilent) {
-      // Some servers stop reading after an unknown request. This process gets the handshake first.
+      // Some servers stop reading after an unknown request, so this process gets the handshake first.
       this.stayedSilent = false;
       return handshakeFirst(start, options);
     }
@@ -106,7 +106,7 @@ export class StdioLink implements Link {
       channel,
       capabilities,
       offer: legacyOffer,
-      // Generous, because the supervisor limits the time of a start.
+      // A long time limit, because the supervisor limits the time of a start.
       handshakeTime: 2 * context.timeouts.connect,
       listen: key === CANONICAL,
       events,
@@ -115,7 +115,9 @@ export class StdioLink implements Link {
     return session;
   }
 
-  /** Probes the first process, which then serves calls in its era. Where processes run already, probes an extra one. */
+  /**
+   * Probes the first process, which then serves calls in its era. If processes run already, probes an extra process.
+   */
   async probe(revision: Revision): Promise<Evidence> {
     const { context } = this.options;
     try {
@@ -128,7 +130,7 @@ export class StdioLink implements Link {
   }
 
   private async askFirst(): Promise<Evidence> {
-    // Enough for two starts, in case the first process ends because of the probe.
+    // The time of two starts, because the first process may end because of the probe.
     const signal = AbortSignal.timeout(2 * this.patience);
     const lease = await this.supervisor.acquire({ key: UNKNOWN, signal });
     lease.release();
@@ -218,7 +220,7 @@ export class StdioLink implements Link {
     const { state, lastError } = this.supervisor.health();
     const lines = this.supervisor.output();
     if (lastError === undefined) return { state, lines };
-    // Idle after a failure: only the next call restarts the process.
+    // The process is idle after a failure: only the next call restarts it.
     return { state: state === 'idle' ? 'stopped' : state, problem: lastError, lines };
   }
 

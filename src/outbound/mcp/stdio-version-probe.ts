@@ -6,15 +6,15 @@ import type { Revision } from '../../protocol/mcp/revisions/index.js';
 import { type Evidence, readProbe } from '../../protocol/mcp/server-version.js';
 import { stampParams } from '../../protocol/mcp/translate/meta.js';
 import { nextId } from '../request-ids.js';
-import { StdioError } from '../stdio/errors.js';
+import type { Child, ChildEvents } from '../stdio/child-process.js';
 import type { ExitInfo } from '../stdio/exit-info.js';
-import type { Start } from '../stdio/lease.js';
-import type { Child, ChildEvents } from '../stdio/process.js';
-import type { UpstreamContext } from './context.js';
+import { StdioError } from '../stdio/stdio-error.js';
+import type { Start } from '../stdio/supervisor-types.js';
 import { ModernStdio } from './modern-stdio.js';
 import type { LegacySession } from './session/legacy-session.js';
 import { HandshakeRefused } from './session/session-errors.js';
 import { StdioChannel } from './session/stdio-channel.js';
+import type { UpstreamContext } from './upstream-context.js';
 
 export interface VersionProbeOptions {
   readonly context: UpstreamContext;
@@ -50,7 +50,7 @@ export async function probeVersion(start: Start, options: VersionProbeOptions): 
   try {
     return await probe.session();
   } catch (error) {
-    // A second start would end the same way.
+    // A program that cannot run ends the same way at a second start.
     if (signal.aborted || (error instanceof StdioError && error.unrunnable)) throw error;
     const why = error instanceof Error ? error.message : String(error);
     context.log.debug(
@@ -63,8 +63,8 @@ export async function probeVersion(start: Start, options: VersionProbeOptions): 
 }
 
 /**
- * Opens a session of a new process with the handshake. A modern server that refuses it names its versions, so it is
- * started again and gets modern requests.
+ * Opens a session of a new process with the handshake. A modern server that refuses the handshake names its versions.
+ * That server is started again and gets modern requests.
  */
 export async function handshakeFirst(start: Start, options: VersionProbeOptions): Promise<ModernStdio | LegacySession> {
   const { context, openLegacy } = options;
@@ -86,7 +86,7 @@ function modernSession(evidence: Evidence, { context, modernOffer }: VersionProb
   return new ModernStdio(context, evidence.kind === 'modern' ? evidence.revision : modernOffer, start);
 }
 
-/** The channel of a handshake that is withdrawn where the server turns out to be modern. */
+/** The channel of a handshake. The handshake is withdrawn if the server turns out to be modern. */
 class TentativeChannel extends StdioChannel {
   withdrawn = false;
 

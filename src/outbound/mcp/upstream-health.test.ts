@@ -6,8 +6,8 @@ import { RawObject } from '../../protocol/jsonrpc/raw.js';
 import { NEWEST } from '../../protocol/mcp/revisions/index.js';
 import { revisionSetting } from '../../protocol/mcp/server-version.js';
 import { SILENT } from '../../telemetry/log.js';
+import { McpUpstream } from './mcp-upstream.js';
 import type { Link } from './peer.js';
-import { McpUpstream } from './upstream.js';
 
 const call = (): UpstreamCall => ({
   method: 'tools/call',
@@ -20,7 +20,7 @@ const call = (): UpstreamCall => ({
   notify: () => {},
 });
 
-test('S0-55: an unreachable server refuses calls at once, and a probe finds it again', async () => {
+test('S0-55: calls to an unreachable server are refused at once until a probe reaches the server', async () => {
   let away = true;
   let contacts = 0;
   const reach = (): void => {

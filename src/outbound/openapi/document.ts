@@ -2,18 +2,24 @@
 import { parse as parseYaml, YAMLParseError } from 'yaml';
 import { isObject, type JsonObject, type JsonValue } from '../../protocol/jsonrpc/raw.js';
 
-/** Largest document, in bytes. Parsing blocks the process, and YAML takes ten times as long as JSON. */
+/**
+ * Maximum size of a document and of a YAML document, in bytes. Parsing blocks the process, and YAML takes ten times as
+ * long as JSON.
+ */
 export const MOST_DOCUMENT = 16 * 1024 * 1024;
 const MOST_YAML = 1024 * 1024;
-/** Nested lists and maps. The parser of YAML is slow for many of them. */
+/** Maximum nesting depth of lists and maps. The YAML parser is slow for deep nesting. */
 const DEEPEST = 500;
-/** References that lead to references. */
+/** Maximum length of a chain of references, each of which leads to the next. */
 const MOST_HOPS = 20;
-/** The longest reference. Any number of places may have the same one, and each place costs its length. */
+/**
+ * Maximum number of characters of a reference. A document may repeat a reference any number of times, and each
+ * repetition costs as much as the reference is long.
+ */
 const LONGEST_REFERENCE = 1_000;
-/** YAML aliases; each may stand for a large part of the document. */
+/** Maximum number of YAML aliases. Each alias may stand for a large part of the document. */
 const MOST_ALIASES = 100;
-/** A key that copies the members of another map. The parser does not count it as an alias. */
+/** A YAML merge key, which copies the members of another map. The parser does not count it as an alias. */
 const MERGE_KEY = /<<["']?\s*:/g;
 
 /** A problem of a document that its operator can solve. */
@@ -103,7 +109,7 @@ function decoded(text: string): string {
   }
 }
 
-/** An upper bound of the levels: brackets in texts count too. */
+/** An upper bound of the nesting depth: brackets inside strings count too. */
 function depthOf(text: string): number {
   let depth = 0;
   let most = 0;
@@ -120,10 +126,10 @@ function depthOf(text: string): number {
 const OPENING = [0x5b, 0x7b] as const;
 const CLOSING = [0x5d, 0x7d] as const;
 
-/** The weights of objects and lists: any number of operations may refer to the same large one. */
+/** The known weights of objects and lists. Any number of operations may refer to the same large object. */
 const weights = new WeakMap<object, number>();
 
-/** The approximate length of a value as JSON; infinite for one with too many levels. */
+/** The approximate length of a value as JSON. Infinite for a value with too many levels. */
 export function weightOf(value: JsonValue | undefined, depth = 0): number {
   if (typeof value === 'string') return value.length + 2;
   if (typeof value !== 'object' || value === null) return 5;

@@ -2,9 +2,9 @@ import { describe, expect, test, vi } from 'vitest';
 import { ProtocolError } from '../../protocol/errors.js';
 import type { JsonObject } from '../../protocol/jsonrpc/raw.js';
 import { DocumentProblem, readDocument } from './document.js';
-import { encodeRequest } from './encode.js';
 import { type Operation, operationsOf } from './operations.js';
-import { resultOf } from './result.js';
+import { encodeRequest } from './request-encoding.js';
+import { resultOf } from './tool-result.js';
 
 const api = (paths: object, more: object = {}): JsonObject =>
   ({ openapi: '3.1.0', info: { title: 'API', version: '1' }, paths, ...more }) as JsonObject;
@@ -82,7 +82,7 @@ describe('the base URL', () => {
     expect(operationsOf(api({})).server).toBeUndefined();
   });
 
-  test('can be that of the paths; an operation with another one is not offered', () => {
+  test('can be that of the paths; an operation with another base URL is not offered', () => {
     const own = operationsOf(api({ '/a': { servers: other, get: {} }, '/b': { get: { servers: other } } }));
     expect(own).toMatchObject({ server: 'https://uploads.example', skipped: [] });
     expect(own.operations).toHaveLength(2);
@@ -200,7 +200,7 @@ describe('the input schema', () => {
     });
   });
 
-  test('contains only what is valid JSON Schema, as validators of clients demand', () => {
+  test('contains only valid JSON Schema, because validators of clients refuse anything else', () => {
     const schema = {
       type: 'object',
       required: ['id', 'name', 'made'],
@@ -245,7 +245,7 @@ describe('the input schema', () => {
     ]);
   });
 
-  test('is bounded in depth and size', () => {
+  test('has a limited depth and size', () => {
     let deep: object = { type: 'string' };
     for (let n = 0; n < 490; n++) deep = { items: deep };
     const body = (schema: object): object => ({ requestBody: { content: { 'application/json': { schema } } } });
@@ -280,7 +280,7 @@ describe('the input schema', () => {
     ['members that are not used', body({ example: { a: LONG.repeat(5) } }), /schemas are too large/],
     ['a default', body({ default: { a: LONG.repeat(5) } }), /schemas are too large/],
   ])(
-    'is refused if any number of operations may share a text without bound: %s',
+    'is refused if any number of operations share a text of unlimited length: %s',
     (_, { operation, components }, why) => {
       const paths = Object.fromEntries(Array.from({ length: 3 }, (_, n) => [`/${n}`, { get: operation }]));
       const { operations, skipped } = operationsOf(api(paths, { components }));
@@ -290,7 +290,7 @@ describe('the input schema', () => {
     },
   );
 
-  test('is bounded for all tools together', () => {
+  test('is limited in size for all tools together', () => {
     const { operation, components } = body({ description: LONG }) as { operation: object; components: object };
     const paths = Object.fromEntries(Array.from({ length: 300 }, (_, n) => [`/${n}`, { get: operation }]));
     const { operations, skipped } = operationsOf(api(paths, { components }));
@@ -342,7 +342,7 @@ describe('the input schema', () => {
     expect(skippedOf({ [path]: { get: {} } })).toHaveLength(1);
   });
 
-  test('is not looked for in any number of operations that cannot be tools', () => {
+  test('is built from a limited number of operations, even if none can be a tool', () => {
     const broken = { parameters: [{ $ref: '#/nowhere' }] };
     const paths = Array.from({ length: 3_000 }, (_, index) => [`/${index}`, { $ref: '#/components/pathItems/all' }]);
     const pathItems = { all: { get: broken, put: broken } };
@@ -431,7 +431,7 @@ describe('arguments', () => {
     expect(() => sent('application/x-www-form-urlencoded', 'a=b')).toThrow(/must be an object/);
   });
 
-  test('in forms have nested fields where the document says so', () => {
+  test('in forms have nested fields if the document defines them', () => {
     const encoding = { card: { style: 'deepObject', explode: true } };
     const content = { 'application/x-www-form-urlencoded': { schema: {}, encoding } };
     const operation = only({ requestBody: { content } }, '/x', 'post');
@@ -470,7 +470,7 @@ describe('a reply', () => {
     expect(reply(204, '', '')).toMatchObject({ content: [{ text: expect.stringContaining('204') }] });
   });
 
-  test('with an error status is the failure of the tool', () => {
+  test('with an error status is a tool error', () => {
     expect(reply(404, 'application/json', '{"error":"none"}')).toMatchObject({
       isError: true,
       content: [{ text: 'The server answered HTTP 404:\n{"error":"none"}' }],
@@ -482,7 +482,7 @@ describe('a reply', () => {
     });
   });
 
-  test('about the gateway itself is an error', () => {
+  test('that concerns the gateway itself is an error', () => {
     expect(() => reply(401, 'text/plain', 'secret details')).toThrow(/refused the credential of the gateway$/);
     expect(() => reply(429, 'text/plain', '', ['retry-after', '7'])).toThrow(
       expect.objectContaining({

@@ -40,7 +40,10 @@ export interface Operation {
 }
 
 export interface Operations {
-  /** The base URL as the document writes it, without variables; undefined if it names none. */
+  /**
+   * The base URL as the document writes it, with the default values of its variables. Undefined if the document names
+   * no base URL.
+   */
   readonly server: string | undefined;
   readonly operations: readonly Operation[];
   /** Operations that cannot be tools, each with its reason. */
@@ -55,14 +58,16 @@ const METHODS: Readonly<Record<string, OperationMethod>> = {
  * ignored.
  */
 const MOST_OPERATIONS = 1_000;
-/** Schemas of all tools of one document; the operations beyond are left out. */
+/** Maximum number of schemas in all tools of one document. Operations beyond this number are left out. */
 const MOST_SCHEMAS = 100_000;
-/** Characters of the schemas of all tools of one document; the operations beyond are left out. */
+/**
+ * Maximum number of characters of the schemas in all tools of one document. Operations beyond this number are left out.
+ */
 const MOST_CHARACTERS = 16 * 1024 * 1024;
 const MOST_PARAMETERS = 100;
-/** Media types of a body. */
+/** Maximum number of media types of a body that are read. */
 const MOST_TYPES = 50;
-/** The longest path, and the longest name of a parameter, a media type or an operation that is read. */
+/** Maximum number of characters of a path, of other texts, of the name of a tool or argument, and of a description. */
 const LONGEST_PATH = 2_000;
 const LONGEST_TEXT = 500;
 const LONGEST_NAME = 64;
@@ -102,7 +107,7 @@ export function operationsOf(document: JsonObject): Operations {
       const full = size >= MOST_SCHEMAS || characters >= MOST_CHARACTERS;
       if (full || Math.max(operations.length, skipped.length) >= MOST_OPERATIONS) {
         const most = `at most ${MOST_OPERATIONS} operations and ${MOST_SCHEMAS} schemas with ${MOST_CHARACTERS} characters`;
-        skipped.push(`${shown} and others: a server has ${most}`);
+        skipped.push(`${shown} and others: a document may have ${most}`);
         return { server, operations, skipped };
       }
       const schemas = new SchemaConverter(document);
@@ -291,7 +296,12 @@ function bodyOf(document: JsonObject, operation: JsonObject, free: (argument: st
       schema: kind === 'text' ? { type: 'string' } : schema,
     };
   }
-  if (required) throw new Skipped(`its body has the type ${types[0] ?? 'of none'}, which no argument can hold`);
+  if (required)
+    throw new Skipped(
+      types[0] === undefined
+        ? 'its body has no media type'
+        : `its body has the type ${types[0]}, which no argument can hold`,
+    );
   return undefined;
 }
 
@@ -349,7 +359,7 @@ function descriptionOf(operation: JsonObject, method: OperationMethod, path: str
   return [...deprecated, ...(texts.length > 0 ? texts : [`${method} ${path}`])].join('\n\n');
 }
 
-/** What HTTP promises about its methods. */
+/** The hints for a tool that follow from the HTTP method (RFC 9110 §9.2). */
 function annotationsOf(method: OperationMethod, title: string | undefined): JsonObject {
   const readOnly = method === 'GET';
   return {

@@ -3,9 +3,9 @@ import { isObject, type JsonObject, type JsonValue } from '../../protocol/jsonrp
 import { at, resolved, weightOf } from './document.js';
 
 const DEEPEST = 40;
-/** Schemas inside one input schema, with all definitions. */
+/** Maximum number of schemas in one input schema, definitions included. */
 const MOST_SCHEMAS = 2_000;
-/** Characters of the schemas of one tool, as the document writes them. */
+/** Maximum number of characters of the schemas of one tool, as the document writes them. */
 const MOST_WEIGHT = 512 * 1024;
 
 const TYPES = ['null', 'boolean', 'object', 'array', 'number', 'integer', 'string'];
@@ -20,9 +20,9 @@ const isType = (value: JsonValue): boolean => isText(value) && TYPES.includes(va
 const isBound = (value: JsonValue): boolean => isNumber(value) || isFlag(value);
 
 /**
- * The members that are copied, and their valid values. One other value, such as the type `file`, would make the whole
- * tool unusable: many clients and validators refuse a schema that is not valid. Annotations that only make lists
- * longer, and members of OpenAPI alone, are left out.
+ * The members that are copied, with a check for valid values. A single invalid value, such as the type `file`, would
+ * make the whole tool unusable: many clients and validators refuse a schema that is not valid. Annotations without
+ * effect on validation, and members that only OpenAPI defines, are left out.
  */
 const COPIED: Readonly<Record<string, (value: JsonValue) => boolean>> = {
   type: (value) => isType(value) || (isSet(value, isType) && (value as []).length > 0),
@@ -38,7 +38,7 @@ const COPIED: Readonly<Record<string, (value: JsonValue) => boolean>> = {
   required: (value) => isSet(value, isText),
   dependentRequired: (value) => isObject(value) && Object.values(value).every((each) => isSet(each!, isText)),
 };
-/** Members by their values: maps of schemas, lists of schemas, single schemas. */
+/** The members whose values are maps of schemas, lists of schemas, or single schemas. */
 const MAPS: ReadonlySet<string> = new Set(['properties', 'patternProperties', 'dependentSchemas']);
 const LISTS: ReadonlySet<string> = new Set(['allOf', 'anyOf', 'oneOf', 'prefixItems']);
 const SCHEMAS: ReadonlySet<string> = new Set([
@@ -68,7 +68,7 @@ export class SchemaConverter {
     return this.weight;
   }
 
-  /** Whether the schemas were too many or too long; they are incomplete then. */
+  /** Whether the schemas were too many or too long. The converted schemas are then incomplete. */
   get exceeded(): boolean {
     return this.tooHeavy || this.count > MOST_SCHEMAS;
   }
@@ -77,7 +77,10 @@ export class SchemaConverter {
     return this.whole(schema, 0);
   }
 
-  /** A schema that no other one contains. Its weight is known before the work, also for a schema that many tools have. */
+  /**
+   * Converts a schema that is not part of another schema. Its weight is computed before the conversion, also for a
+   * schema that many tools share.
+   */
   private whole(schema: JsonValue | undefined, depth: number): JsonValue {
     const weight = weightOf(schema);
     if (this.weight + weight > MOST_WEIGHT) {
@@ -111,7 +114,7 @@ export class SchemaConverter {
     if (!isObject(schema)) return undefined;
     const name = this.nameFor(reference);
     const definition = { name, schema: {} as JsonValue };
-    // Before the conversion, for a schema that refers to itself.
+    // Stored before the conversion, because the schema may refer to itself.
     this.definitions.set(reference, definition);
     definition.schema = this.whole(schema, depth + 1);
     return `#/$defs/${name}`;
@@ -162,7 +165,7 @@ export class SchemaConverter {
   }
 }
 
-/** OpenAPI 3.0 writes null and exclusive bounds in its own way. */
+/** Converts the `nullable` and the boolean exclusive bounds of OpenAPI 3.0. */
 function modernised(out: JsonObject, schema: JsonObject): JsonObject {
   for (const [exclusive, bound] of [
     ['exclusiveMinimum', 'minimum'],
@@ -178,12 +181,12 @@ function modernised(out: JsonObject, schema: JsonObject): JsonObject {
     out['type'] = [out['type'], 'null'];
     if (Array.isArray(out['enum']) && !out['enum'].includes(null)) out['enum'] = [...out['enum'], null];
   } else if (schema['nullable'] === true && out['allOf'] && !NARROWING.some((key) => key in out)) {
-    // Programs write a reference that may be null as `allOf` with one schema.
+    // OpenAPI 3.0 documents write a nullable reference as `nullable` with an `allOf` of one schema.
     const { allOf, ...rest } = out;
     return { ...rest, anyOf: [{ allOf }, { type: 'null' }] };
   }
   return out;
 }
 
-/** Members that null may not satisfy, beside `allOf`. */
+/** Members besides `allOf` that null might not satisfy. A schema with one of them is not made nullable. */
 const NARROWING = ['type', 'enum', 'const', 'anyOf', 'oneOf', 'not', 'if'];

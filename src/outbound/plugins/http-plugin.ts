@@ -1,8 +1,10 @@
-/** The hooks of a plugin over signed HTTP, for plugins in other languages and for code that must not run in the gateway. */
+/**
+ * The hooks of a plugin over signed HTTP, for plugins in other languages and for code that must not run in the gateway.
+ */
 import { randomUUID } from 'node:crypto';
 import { CircuitBreaker } from '../../core/circuit-breaker.js';
 import type { Hook, JsonObject, JsonValue, Plugin, PluginCall } from '../../plugins/api.js';
-import { exchangeWhole, type HttpClient } from '../http/index.js';
+import { bufferedRequest, type HttpClient } from '../http/index.js';
 import { webhookSignature } from '../webhooks/headers.js';
 
 export interface HttpPluginOptions {
@@ -11,7 +13,10 @@ export interface HttpPluginOptions {
   /** Signs each request, together with its time. */
   readonly secret: string;
   readonly hooks: readonly Hook[];
-  /** What a request contains besides the names of the call: nothing, its parameters, or also results, errors and events. */
+  /**
+   * The content of a request besides the names of the method and of its target: nothing more, the parameters, or also
+   * results, errors and events.
+   */
   readonly body: 'none' | 'params' | 'full';
   /** Time limit for one exchange, in milliseconds. */
   readonly timeout: number;
@@ -19,7 +24,7 @@ export interface HttpPluginOptions {
   readonly now: () => number;
 }
 
-/** Largest answer, in bytes. */
+/** Maximum size of an answer, in bytes. */
 const MOST_ANSWER = 32 * 1024 * 1024;
 
 /** The receiver could not be asked, or answered with an error. The message contains nothing of the request. */
@@ -86,7 +91,7 @@ async function exchange({ client, url, secret, timeout, now }: HttpPluginOptions
     ...['webhook-signature', webhookSignature(Buffer.from(secret), id, seconds, body)],
   ];
   const limits = { time: timeout, size: MOST_ANSWER };
-  const { status, body: answer } = await exchangeWhole(client, url, { method: 'POST', headers, body }, limits);
+  const { status, body: answer } = await bufferedRequest(client, url, { method: 'POST', headers, body }, limits);
   if (status === 204) return undefined;
   if (status !== 200) throw new ReceiverError(`HTTP_${status}`);
   const text = answer.toString('utf8');

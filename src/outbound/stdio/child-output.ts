@@ -1,9 +1,9 @@
 import type { OutputLine } from '../../core/upstream.js';
 import type { Log } from '../../telemetry/log.js';
 import { LastOutputLines } from './last-output-lines.js';
-import type { Clock } from './lease.js';
+import type { Clock } from './supervisor-types.js';
 
-/** Output lines of a server that are logged per second, at level debug. */
+/** Maximum number of output lines of a server that are logged per second, at level debug. */
 const MAX_LOGGED = 200;
 
 export interface ChildOutputOptions {

@@ -1,8 +1,11 @@
-/** Finds the relevant lines in the output of an ended program, the cause and an advice. Pure functions on text. */
+/**
+ * Finds in the output of an ended program: the relevant lines, the cause, and advice for the operator. Pure functions
+ * on text.
+ */
 import { stripVTControlCharacters } from 'node:util';
 
 export interface Output {
-  /** The end of stderr. */
+  /** The last part of stderr. */
   readonly stderr: string;
   /** Lines on stdout that are not messages: programs that log to stdout have no other output. */
   readonly stdout: readonly string[];
@@ -10,9 +13,9 @@ export interface Output {
 }
 
 export interface Diagnosis {
-  /** The relevant lines, oldest first. Empty where the program wrote nothing. */
+  /** The relevant lines, oldest first. Empty if the program wrote nothing. */
   readonly lines: readonly string[];
-  /** The cause in fixed words without quotes of the output. Undefined where no cause is recognised. */
+  /** The cause in fixed words without quotes of the output. Undefined if no cause is recognised. */
   readonly cause: string | undefined;
   /** Advice for the operator. */
   readonly advice: string | undefined;

@@ -1,7 +1,7 @@
-import type { Failure } from './failure.js';
+import type { Failure } from './failure-report.js';
 
 export interface ExitInfo {
-  /** Exactly one of `code` and `signal` is set; neither where the process could not be killed. */
+  /** One of `code` and `signal` is set. Neither is set if the process could not be killed. */
   code: number | null;
   signal: NodeJS.Signals | null;
   /** Whether `stop()` ended the process. */
@@ -9,6 +9,6 @@ export interface ExitInfo {
   uptimeMs: number;
   /** Wall-clock time, for display. */
   at: Date;
-  /** The cause, where the process ended on its own. */
+  /** The cause, if the process ended on its own. */
   failure?: Failure | undefined;
 }

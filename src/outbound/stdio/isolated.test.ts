@@ -39,8 +39,8 @@ afterAll(() => {
 
 /** Starts one child per argument. Reports their messages and exits, one JSON text per line. */
 const GATEWAY = `
-import { Child } from './outbound/stdio/process.js';
-import { guard } from './outbound/stdio/guard.js';
+import { Child } from './outbound/stdio/child-process.js';
+import { guard } from './outbound/stdio/guard-process.js';
 const say = (fact) => process.stdout.write(JSON.stringify(fact) + '\\n');
 const before = process.resourceUsage().maxRSS;
 for (const code of process.argv.slice(2)) {
@@ -120,7 +120,7 @@ describe('memory', { timeout: 1.2 * PATIENCE }, () => {
   // amount of output.
   const LIMIT = 96 * MB;
 
-  it('100 MB on stderr leave 64 kB', async () => {
+  it('of 100 MB on stderr, 64 kB are kept', async () => {
     const { facts } = gateway(`${write(2, 100)} console.log('{"done":true}')`);
     await until(() => facts.some((fact) => fact.exit !== undefined));
     expect(facts.some((fact) => fact.done)).toBe(true);
@@ -224,7 +224,7 @@ describe('no child outlives the gateway', () => {
     await until(() => !isRunning(guard));
   }, 30_000);
 
-  it('and neither guard nor children keep an idle gateway running', async () => {
+  it('and neither the guard nor the children keep an idle gateway running', async () => {
     const { process: parent, facts } = gateway('');
     expect(await once(parent, 'exit')).toEqual([0, null]);
     expect(facts.at(-1)?.exit).toBe(0);

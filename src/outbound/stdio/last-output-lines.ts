@@ -21,7 +21,7 @@ export class LastOutputLines {
 }
 
 const LF = 0x0a;
-/** Longer lines are cut. */
+/** Maximum number of characters of a line. Longer lines are cut. */
 const MAX_BYTES = 2000;
 
 /**

@@ -24,20 +24,20 @@ describe('RestartPolicy', () => {
     }
   });
 
-  it('reports a failure after five quick failures in a row, and after each further one', () => {
+  it('reports failed after five quick failures in a row, and after each further quick failure', () => {
     const policy = new RestartPolicy(RESTART, even);
     expect(Array.from({ length: 6 }, () => policy.ended(100).failed)).toEqual([false, false, false, false, true, true]);
     expect(policy.ended(0).pauseMs).toBe(60_000);
   });
 
-  it('starts over after a child that served long enough', () => {
+  it('starts again with the first pause after a child that served long enough', () => {
     const policy = new RestartPolicy(RESTART, even);
     for (let n = 0; n < 4; n++) policy.ended(0);
     expect(policy.ended(10_000)).toEqual({ pauseMs: 1000, failed: false });
     expect(policy.failures).toBe(1);
   });
 
-  it('counts a child as a quick failure that served shorter than its pause', () => {
+  it('counts a child that served for less time than its pause as a quick failure', () => {
     const policy = new RestartPolicy({ ...RESTART, failAfter: 10 }, even);
     for (let n = 0; n < 6; n++) policy.ended(0);
     expect(policy.ended(31_000).pauseMs).toBe(60_000);

@@ -1,9 +1,9 @@
 import { afterEach, describe, expect, it } from 'vitest';
 import { sleep } from '../../core/timing.js';
-import type { StdioError } from './errors.js';
-import type { Clock, Lease, Open, SupervisorOptions } from './lease.js';
-import type { Child, ExitInfo, StdioCommand } from './process.js';
+import type { Child, ExitInfo, StdioCommand } from './child-process.js';
+import type { StdioError } from './stdio-error.js';
 import { Supervisor } from './supervisor.js';
+import type { Clock, Lease, Open, SupervisorOptions } from './supervisor-types.js';
 
 /** A clock that advances only by hand. The processes are real, so `settle` waits for them. */
 class FakeClock implements Clock {
@@ -296,7 +296,7 @@ describe('Supervisor: the pool', () => {
     expect(starts()).toBe(3);
   });
 
-  it('exclusive leases always leave a child for shared use', async () => {
+  it('exclusive leases always leave one child for shared use', async () => {
     const { supervisor } = supervise(node(ECHO), { max: 2 });
     const one = await supervisor.acquire({ exclusive: true });
     const two = supervisor.acquire({ exclusive: true });
@@ -421,7 +421,7 @@ describe('Supervisor: restarts', () => {
     expect(supervisor.health().leases).toBe(0);
   });
 
-  it('does not restart a child that ended unused', async () => {
+  it('does not restart a child that ended while it was unused', async () => {
     const { supervisor, clock, state, starts } = supervise(node(ECHO));
     const lease = await supervisor.acquire();
     lease.release();
@@ -556,7 +556,7 @@ describe('Supervisor: close', () => {
     expect(supervisor.health()).toMatchObject({ children: 0, waiting: 0 });
   });
 
-  it('also during a start', async () => {
+  it('stops all children also during a start', async () => {
     const { supervisor } = supervise(node('setInterval(() => {}, 1000)'));
     const waiting = failure(supervisor.acquire());
     await until(() => supervisor.health().pid !== undefined);
@@ -566,7 +566,7 @@ describe('Supervisor: close', () => {
     expect((await waiting).reason).toBe('closed');
   });
 
-  it('also before a slow opening has started its child', async () => {
+  it('stops all children also before a slow opening has started its child', async () => {
     let resume!: () => void;
     let late: unknown;
     const { supervisor } = supervise(node(ECHO), {

@@ -1,8 +1,10 @@
 import type { OutputLine } from '../../core/upstream.js';
 import type { Log } from '../../telemetry/log.js';
 import { ChildOutput } from './child-output.js';
-import { StdioError } from './errors.js';
-import { type Ending, FailureReport } from './failure.js';
+import { Child, type ChildEvents, type ExitInfo } from './child-process.js';
+import { type Ending, FailureReport } from './failure-report.js';
+import { RESTART, RestartPolicy } from './restart-policy.js';
+import { StdioError } from './stdio-error.js';
 import {
   type AcquireOptions,
   type Clock,
@@ -11,9 +13,7 @@ import {
   type SupervisorHealth,
   type SupervisorOptions,
   systemClock,
-} from './lease.js';
-import { Child, type ChildEvents, type ExitInfo } from './process.js';
-import { RESTART, RestartPolicy } from './restart-policy.js';
+} from './supervisor-types.js';
 
 interface Slot<S> {
   key: string;
@@ -63,7 +63,7 @@ export class Supervisor<S> {
   readonly #wanted = new Set<string>();
   #notBefore = Number.NEGATIVE_INFINITY;
   #failed = false;
-  /** The last start failure, where a retry cannot cure it: requests are refused at once until the pause is over. */
+  /** The last start failure, if a retry cannot cure it. Requests are then refused at once until the pause is over. */
   #hopeless: StdioError | undefined;
   #cancelPause: (() => void) | undefined;
   #endedOnItsOwn = false;
@@ -96,7 +96,7 @@ export class Supervisor<S> {
   /**
    * Leases a session on a running child. Waits while a child starts, during the pause after a failure, and while all
    * children are leased; `signal` ends the wait. Rejects with the cause when the awaited start fails. Rejects at once
-   * in the state `failed` and where the command cannot be started as configured.
+   * in the state `failed`, and if the command cannot be started as configured.
    */
   acquire({ key = '', exclusive = false, signal }: AcquireOptions = {}): Promise<Lease<S>> {
     return new Promise((resolve, reject) => {
@@ -191,7 +191,10 @@ export class Supervisor<S> {
     await Promise.all([...this.#children].map((child) => child.stop()));
   }
 
-  /** Leases available children to the waiters in order and starts missing ones. All such decisions are made here. */
+  /**
+   * Leases available children to the waiters in order, and starts missing children. All decisions about leases are made
+   * here.
+   */
   #serve(): void {
     if (this.#closed) return;
     const waiting: Waiter<S>[] = [];
@@ -204,7 +207,8 @@ export class Supervisor<S> {
         continue;
       }
       waiting.push(waiter);
-      // With a single child, later shared requests must not overtake an exclusive one: it would never get its turn.
+      // With a single child, later shared requests must not overtake an exclusive request: the exclusive request would
+      // never get its turn.
       if (this.#max === 1) behind = true;
       const need = missing.get(waiter.key) ?? { shared: false, exclusive: 0 };
       if (waiter.exclusive) need.exclusive++;
@@ -439,7 +443,10 @@ export class Supervisor<S> {
     return this.#failed && this.#clock.now() < this.#notBefore;
   }
 
-  /** Rejects the waiters of this key, unless a child of this key runs or starts: they may still get that one. */
+  /**
+   * Rejects the waiters of this key, unless a child of this key runs or starts. In that case they may still get that
+   * child.
+   */
   #refuse(key: string, error: unknown): void {
     if (this.#count((slot) => slot.key === key && slot.state !== 'ending') > 0) return;
     const refused = this.#waiters.filter((waiter) => waiter.key === key);

@@ -50,7 +50,7 @@ export class DeadLetters {
     }
   }
 
-  /** Queues a notification again under its old id and enables its configuration. False where the id is unknown. */
+  /** Queues a notification again under its old id and enables its configuration. Returns false if the id is unknown. */
   async replay(id: string, owner?: string): Promise<boolean> {
     const letter = await this.find(id);
     if (!letter || (owner !== undefined && letter.value.owner !== owner)) return false;

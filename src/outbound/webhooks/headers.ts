@@ -18,7 +18,7 @@ export const SIGNATURE_HEADER = 'X-A2A-Signature';
 const PROOF_SECONDS = 300;
 
 export interface Envelope {
-  /** The same for all attempts. */
+  /** The id of the notification, the same for all attempts. */
   readonly id: string;
   readonly attempt: number;
   readonly push: QueuedPush;
@@ -51,7 +51,7 @@ export async function notificationHeaders(
       // Unique for each attempt. The id of the notification is in `webhook-id`.
       jti: `${id}.${attempt}.${seconds}`,
       taskId: push.task,
-      // Name and hexadecimal format are those that existing receivers of signed notifications expect.
+      // Existing receivers of signed notifications expect this name and the hexadecimal format.
       request_body_sha256: createHash('sha256').update(body).digest('hex'),
     });
     headers.push(SIGNATURE_HEADER, proof);

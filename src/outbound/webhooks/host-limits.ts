@@ -58,7 +58,7 @@ export class Hosts {
     return new Promise((resolve) => host.waiting.push(resolve));
   }
 
-  /** `answered` is true after a proper answer, false after a failure, and undefined where nothing was sent. */
+  /** `answered` is true after a proper answer, false after a failure, and undefined if nothing was sent. */
   leave(origin: string, answered: boolean | undefined): void {
     const host = this.known.get(origin);
     if (!host) return;
@@ -91,7 +91,7 @@ export class Hosts {
     return host.restsUntil > this.now();
   }
 
-  /** The number of allowed deliveries. After a pause it is one, to test the host. */
+  /** The number of deliveries that may run at the same time. After a pause only one may run, to test the host. */
   private room(host: Host): number {
     return host.failures >= this.limits.failures ? 1 : this.limits.perHost;
   }

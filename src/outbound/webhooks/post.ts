@@ -74,7 +74,7 @@ export function post(
   return result;
 }
 
-/** The error code, where there is one: the message may contain internal addresses. */
+/** The error code, if there is one. The message is not used, because it may contain internal addresses. */
 function describeError(error: unknown): string {
   if (!(error instanceof Error)) return 'the request could not be sent';
   const { code, name } = error as NodeJS.ErrnoException;

@@ -3,7 +3,7 @@ import type { QueuedPush } from '../../core/a2a/push/push-notifications.js';
 import { SILENT } from '../../telemetry/log.js';
 import { WebhookSender, type WebhookSenderOptions } from './sender.js';
 
-test('S17: a notification of a revoked key is not sent; its webhook ends with a line in the log', async () => {
+test('S17: a notification of a revoked key is not sent; its webhook is disabled and a log line says why', async () => {
   const value = { agent: 'planner', owner: 'ada', task: 't1' } as QueuedPush;
   const queued = [{ id: 'n1', lane: 'l', target: 'https://hooks.example', attempt: 1, value }];
   const done: string[] = [];

@@ -47,8 +47,8 @@ const DEFAULTS = {
 
 /**
  * Delivers queued notifications at least once, in order per task and configuration. A failed delivery is repeated with
- * the delays of `state/stores/outbox.ts`. A slow host does not delay other hosts. Any number of replicas may run a sender. Notifications that a dead replica had claimed return to the queue
- * when its lease ends.
+ * the delays of `state/stores/outbox.ts`. A slow host does not delay other hosts. Any number of replicas may run a
+ * sender. Notifications that a dead replica had claimed return to the queue when its lease ends.
  */
 export class WebhookSender {
   private readonly limits: Required<WebhookLimits>;
@@ -131,7 +131,10 @@ export class WebhookSender {
     }
   }
 
-  /** Targets with enough waiting notifications. The lease of more notifications would end while they wait. */
+  /**
+   * Targets that already have enough waiting notifications. The lease of further notifications would end while they
+   * wait.
+   */
   private full(): string[] {
     return [...this.claimed].flatMap(([target, count]) => (count >= this.limits.perHost ? [target] : []));
   }
@@ -173,7 +176,8 @@ export class WebhookSender {
     }
     let answered: boolean | undefined;
     try {
-      // With a lease that ends during the delivery, another replica could send the next notification before this one.
+      // If the lease ended during the delivery, another replica could send the next notification before this
+      // notification.
       const late = performance.now() - claimedAt > outbox.leaseMs - this.limits.budgetMs;
       if (target && (late || this.stopped)) await outbox.release(delivery);
       else if (target) answered = await this.send(delivery, target);
@@ -207,7 +211,7 @@ export class WebhookSender {
     await this.options.outbox.giveUp(id, 'the API key that registered the webhook was revoked');
   }
 
-  /** Returns true where the host works, even if it refuses this notification. */
+  /** Returns true if the host works, even if it refuses this notification. */
   private async send(delivery: Delivery, target: PushTarget): Promise<boolean | undefined> {
     const { id, attempt, value } = delivery;
     const body = Buffer.from(value.body);
@@ -275,7 +279,7 @@ export class WebhookSender {
     const became = await outbox.fail(delivery, { error, retryAfterMs: wait });
     log.warn({ notification: id, target, attempt, error, became }, 'could not deliver a notification');
     if (became !== 'lost') await pushes.attempted(value, false);
-    // No success in all attempts: the receiver no longer exists (S-53).
+    // No attempt has succeeded, so the receiver is treated as gone (S-53).
     if (became === 'dead') await pushes.disable(value);
   }
 }

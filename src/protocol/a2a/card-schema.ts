@@ -2,7 +2,7 @@
  * The members of a 1.0 card: their types come from the proto tables, their presence is listed here. Presence decides
  * whether a canonical card contains a member that holds its default (§8.4.1).
  */
-import { type Field, fieldOf } from './proto/message.js';
+import { type Field, fieldOf } from './proto/message-codec.js';
 import { V1 } from './proto/schemas.js';
 
 export interface Member extends Omit<Field, 'type' | 'number'> {

@@ -15,7 +15,7 @@ export type ErrorProfile = (typeof ERROR_PROFILES)[number];
 /** `0.3-proto` is the ProtoJSON of the 0.3 proto. REST peers of 0.3 write either `0.3-proto` or `0.3`. */
 export type DialectId = Version | '0.3-proto';
 
-/** The dialect of the model itself. */
+/** The dialect that needs no translation, because the model has its form. */
 export const NATIVE: DialectId = '1.0';
 
 /** Writes one stream for a client. Stateful: artifact indices and the `final` mark depend on the earlier events. */
@@ -47,7 +47,7 @@ export interface Dialect {
   /** The name of an operation in JSON-RPC; undefined if the version does not have it. */
   method(operation: Operation): string | undefined;
 
-  // Methods that face clients.
+  // Methods for requests of clients and for the answers to them.
   /** Throws `invalid_params` with the cause. */
   readRequest<O extends Operation>(operation: O, params: JsonObject): RequestOf<O>;
   /**
@@ -60,7 +60,7 @@ export interface Dialect {
   /** The body of a webhook for a configuration that was registered in this dialect. */
   writeNotification(event: StreamResponse, task: Task): { readonly body: JsonValue; readonly contentType: string };
 
-  // Methods that face agents.
+  // Methods for requests to agents and for the answers to them.
   writeRequest<O extends Operation>(operation: O, request: RequestOf<O>): JsonObject;
   /** Throws `invalid_agent_response` if even the tolerant reader cannot read the value. */
   readResult<O extends Operation>(operation: O, wire: JsonValue): ResultOf<O>;
@@ -73,7 +73,7 @@ export interface Dialect {
   /** The body of a webhook that an agent of this dialect posted. */
   readNotification(body: JsonValue): StreamResponse[];
 
-  // Cards.
+  // Methods for cards.
   readCard(card: JsonObject): AgentCard;
   writeCard(card: AgentCard): JsonObject;
 }

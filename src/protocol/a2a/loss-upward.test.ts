@@ -1,7 +1,7 @@
 import { expect, it } from 'vitest';
 import type { JsonObject, JsonValue } from '../jsonrpc/raw.js';
 import { dialect } from './index.js';
-import { LOSSES_FROM_0_3, type Noun } from './loss.js';
+import { LOSSES_FROM_0_3, type Noun } from './loss-register.js';
 
 const old = dialect('0.3');
 const card = { protocolVersion: '0.3.0', name: 'n', description: 'd', url: 'https://a.example', version: '1' };

@@ -18,15 +18,16 @@ export interface RequestFormat {
   /** The value of `A2A-Version`; undefined if the version has no such header. */
   readonly named: string | undefined;
   readonly extensions: string;
-  /** The dialect is the 1.0 model itself, so unchanged values can be passed on as text. */
+  /** Whether the dialect has the form of the 1.0 model, so that unchanged values can be passed on as text. */
   readonly plain: boolean;
   /** The dialect of JSON-RPC bodies. */
   readonly dialect: DialectId;
   readonly rest: RestFormat | undefined;
-  /** The extended card is a page at its own URL, not a method. */
+  /** Whether the extended card is a page at a URL of its own instead of a method. */
   readonly cardPage: boolean;
   /**
-   * Such agents return a task's history only on request. The gateway requests all of it and shortens it for its client.
+   * Whether agents return the history of a task only on request. The gateway then requests the whole history and
+   * shortens it for its client.
    */
   readonly asksHistory: boolean;
 }
@@ -126,7 +127,7 @@ function segment(id: unknown): string {
   throw new ProtocolError('task_not_found', 'Task not found', { outcome: 'not_executed' });
 }
 
-/** The tenant comes from the card of the agent. */
+/** The tenant comes from the agent's card, so an unusable tenant is an error of the agent. */
 function tenantSegment(tenant: string): string {
   const text = segmentOf(tenant);
   if (text !== undefined) return text;

@@ -1,4 +1,7 @@
-/** Compares the written 1.0 with the official SDK's codecs: no member is unknown to them, none is missing. */
+/**
+ * Compares the 1.0 that the gateway writes with the codecs of the official SDK: the codecs know every member and miss
+ * none.
+ */
 import { SendMessageRequest, StreamResponse, Task, TaskPushNotificationConfig } from '@a2a-js/sdk';
 import type { Task as Task03 } from 'a2a-sdk-0.3';
 import { describe, expect, it } from 'vitest';

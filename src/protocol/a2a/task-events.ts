@@ -49,8 +49,9 @@ function withSnapshot(before: Task, snapshot: Task): Task {
 }
 
 /**
- * The message of a replaced status moves to the history. If the history already contains that message, the agent adds
- * status messages at once, so the message of the new status is added too.
+ * Moves the message of a replaced status to the history. Some agents add the message of a status to the history at
+ * once. If the history already contains the replaced message, the agent is one of them, so the message of the new
+ * status is added too.
  */
 function withStatusHistory(before: Task, { message }: TaskStatus): Task {
   const said = before.status.message;
@@ -125,7 +126,10 @@ export function diff(before: Task | undefined, after: Task): StreamResponse[] {
   return events;
 }
 
-/** The chunk that turns the earlier artifact into the later one; undefined if the artifact did not merely grow. */
+/**
+ * The chunk that turns the earlier artifact into the later one. Undefined if the later artifact does not begin with the
+ * earlier one.
+ */
 function appended(old: Artifact, artifact: Artifact): Artifact | undefined {
   const { parts: oldParts, ...oldRest } = old;
   const { parts, ...rest } = artifact;

@@ -8,17 +8,18 @@ export const VERSION_HEADER = 'a2a-version';
 export const A2A_JSON = 'application/a2a+json';
 
 export interface VersionBehavior {
-  /** The dialect is the 1.0 model itself, so a text received in it may be sent on unchanged. */
+  /** Whether the dialect has the form of the 1.0 model, so that a received text may be sent on unchanged. */
   readonly isModel: boolean;
   /** The response header that lists the activated extensions. */
   readonly extensionsHeader: string;
   /**
-   * A refused stream is a stream that contains an error: strict clients of these versions accept nothing else (S-43).
+   * A refused streaming request is answered with a stream that contains the error, because strict clients of these
+   * versions accept only a stream (S-43).
    */
   readonly refusesInStream: boolean;
-  /** The last event is marked as last. */
+  /** Whether the last event of a stream is marked as the last. */
   readonly marksLast: boolean;
-  /** Events of a stream have names (C-29). */
+  /** Whether the events of a stream have names (C-29). */
   readonly namesEvents: boolean;
 }
 

@@ -1,4 +1,4 @@
-/** Smaller parts are copied into shared blocks of this size. */
+/** The size of a shared block, in bytes. Parts smaller than a block are copied into blocks. */
 const BLOCK = 4 * 1024;
 
 /**
@@ -21,7 +21,8 @@ export class BodyBuffer {
     else if (part.length < BLOCK) this.join(part);
     else {
       this.cut();
-      // A slice of less than half of its buffer would keep the rest of that buffer in memory.
+      // A part may be a slice of a larger buffer. A slice of less than half of its buffer is copied, because it would
+      // keep the rest of the buffer in memory.
       this.parts.push(part.length * 2 >= part.buffer.byteLength ? part : Buffer.from(part));
     }
   }

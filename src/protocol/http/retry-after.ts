@@ -11,13 +11,13 @@ export function retryAfterOf(headers: HttpHeaders): string | undefined {
   return value !== undefined && (SECONDS.test(value) || DATE.test(value)) ? value : undefined;
 }
 
-/** The longest wait, whatever the other side asks for. */
+/** Maximum wait, whatever the peer asks for. */
 const LONGEST_WAIT = 12 * 60 * 60 * 1_000;
 
 /** The value of `Retry-After` in milliseconds from `now`; 0 if the header is absent. */
 export function retryAfterMs(value: string | undefined, now: number): number {
   if (value === undefined) return 0;
-  // One of the three forms has no zone, and means GMT too.
+  // The one of the three forms that names no time zone also means GMT.
   const date = (): number => Date.parse(value.endsWith('GMT') ? value : `${value} GMT`) - now;
   const ms = SECONDS.test(value) ? Number(value) * 1_000 : date();
   return Number.isFinite(ms) ? Math.min(Math.max(ms, 0), LONGEST_WAIT) : 0;

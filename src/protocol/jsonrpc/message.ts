@@ -1,7 +1,7 @@
 import { isUtf8 } from 'node:buffer';
 import { ProtocolError } from '../errors.js';
-import { between, type Gap, type GappedText, NO_GAPS } from './gapped.js';
-import { gathered, joined, type Piece, quoted } from './pieces.js';
+import { between, type Gap, type GappedText, NO_GAPS } from './gapped-message.js';
+import { gathered, joined, type Piece, quoted } from './json-pieces.js';
 import { isObject, type JsonObject, type JsonValue, RawObject } from './raw.js';
 import { elements, type StructureLimits, structureFault } from './scan.js';
 
@@ -89,12 +89,12 @@ function toMessage(source: Buffer, value: JsonValue): RpcMessage {
   if (jsonrpc !== '2.0') throw invalid('"jsonrpc" must be "2.0"', id);
   if (method === undefined) return toResponse(raw, value);
   if (typeof method !== 'string') throw invalid('"method" must be a string', id);
-  if (raw.has('result') || raw.has('error')) throw invalid('A request carries neither "result" nor "error"', id);
+  if (raw.has('result') || raw.has('error')) throw invalid('A request must not have "result" or "error"', id);
   if (params !== undefined && !isObject(params)) throw invalid('"params" must be an object', id);
   const rawParams = params === undefined ? NO_PARAMS : raw.object('params')!.withValue(params);
   const twiceInParams = rawParams.duplicateKey();
   if (twiceInParams !== undefined) throw invalid(`The parameter ${JSON.stringify(twiceInParams)} appears twice`, id);
-  // `_meta` decides the revision, so a duplicate key is ambiguous there too.
+  // `_meta` decides the revision of a message, so a duplicate key in `_meta` would be ambiguous too.
   const twiceInMeta = rawParams.object('_meta')?.duplicateKey();
   if (twiceInMeta !== undefined) throw invalid(`The _meta key ${JSON.stringify(twiceInMeta)} appears twice`, id);
   if (!raw.has('id')) return { kind: 'notification', method, params: rawParams };
@@ -134,7 +134,7 @@ export function readReply(source: Buffer, gaps: readonly Gap[] = NO_GAPS): RpcMe
   const id = raw.get('id');
   const result = raw.object('result');
   if (!result) throw invalid('"result" must be an object', id);
-  if (raw.has('error')) throw invalid('A response carries either "result" or "error"', id);
+  if (raw.has('error')) throw invalid('A response must not have both "result" and "error"', id);
   return { kind: 'response', id: isId(id) ? id : undefined, result };
 }
 

@@ -1,6 +1,6 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { gathered, joined } from './pieces.js';
+import { gathered, joined } from './json-pieces.js';
 import { type JsonValue, RawObject } from './raw.js';
 import { depthWithin, elements, JsonSyntaxError, structureFault } from './scan.js';
 

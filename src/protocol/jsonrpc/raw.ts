@@ -3,8 +3,8 @@
  * edge (an id, `resultType`, a `_meta` key) are replaced by span, so that no other member is parsed, reordered or
  * rounded.
  */
-import { between, type Gap, NO_GAPS } from './gapped.js';
-import { Assembly, isShortText, joined, type Piece, quoted } from './pieces.js';
+import { between, type Gap, NO_GAPS } from './gapped-message.js';
+import { Assembly, isShortText, joined, type Piece, quoted } from './json-pieces.js';
 import {
   type Field,
   fail,
@@ -129,7 +129,7 @@ export class RawObject {
     return undefined;
   }
 
-  /** Whether no member has a key other than this one. */
+  /** Whether the object has no member besides this one. */
   hasOnly(key: string): boolean {
     const { source, fields } = this.spans;
     for (const field of fields) if (!isNamed(source, field, key)) return false;

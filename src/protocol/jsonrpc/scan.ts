@@ -159,7 +159,7 @@ export interface Spans {
   readonly fields: readonly Field[];
 }
 
-/** `path` names a member whose own members are also read in the same pass, and so on inwards. */
+/** `path`: the names of nested members, the outermost first. Their own members are read in the same pass. */
 export function readSpans(source: Buffer, offset: number, path: readonly string[] = HERE, depth = 0): Spans {
   const start = skipSpace(source, offset);
   if (source[start] !== OPEN_OBJECT) fail(source, start);

@@ -1,11 +1,11 @@
 /**
- * Decides which revision a client speaks. Each request is classified once, from its body; headers are only checked against
- * the body (mcp.md 5.3). A handshake negotiates the revision of its session.
+ * Decides which revision a client speaks. Each request is classified once, from its body; headers are only checked
+ * against the body (mcp.md 5.3). A handshake negotiates the revision of its session.
  */
 import { ProtocolError } from '../errors.js';
 import type { RpcNotification, RpcRequest } from '../jsonrpc/message.js';
 import type { JsonObject } from '../jsonrpc/raw.js';
-import { decodeHeaderValue, HEADER, nameParameter } from './headers.js';
+import { decodeHeaderValue, HEADER, nameParameter } from './mirrored-headers.js';
 import { type ClientCapabilities, type Implementation, isLogLevel, isObject, type LogLevel, META } from './model.js';
 import {
   isRevisionDate,

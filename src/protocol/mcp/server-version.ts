@@ -25,7 +25,10 @@ export interface Verdict {
   readonly at: number;
 }
 
-/** An outdated legacy verdict keeps succeeding, so it expires and the server is probed again (mcp.md 5.2). */
+/**
+ * A legacy verdict expires, and the server is probed again (mcp.md 5.2). Otherwise the gateway would not notice that a
+ * server has become modern, because such a server may still accept the handshake.
+ */
 export const LEGACY_VERDICT_TTL = 24 * 60 * 60 * 1000;
 
 export type Evidence =
@@ -33,7 +36,7 @@ export type Evidence =
   | { readonly kind: 'legacy' }
   /** The server is modern, but none of its versions is supported. */
   | { readonly kind: 'foreign'; readonly versions: readonly string[] }
-  /** The answer proves nothing: probe again later. */
+  /** The answer shows no era; the server is probed again later. */
   | { readonly kind: 'none' };
 
 function fromVersions(versions: unknown, discovered: JsonObject | undefined): Evidence {

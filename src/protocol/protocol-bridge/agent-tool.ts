@@ -7,7 +7,7 @@ import { isInterrupted, isTerminal, ROUTE } from '../a2a/model.js';
 import { ProtocolError } from '../errors.js';
 import type { JsonObject, JsonValue } from '../jsonrpc/raw.js';
 import { isObject } from '../mcp/model.js';
-import { contentOf, textOf } from './content.js';
+import { contentOf, textOf } from './parts-and-content.js';
 import { TOOLS_EXTENSION } from './tool-skill.js';
 
 /** The tool for a message without a particular skill. */

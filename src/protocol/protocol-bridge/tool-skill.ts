@@ -2,8 +2,8 @@
 import { type AgentSkill, type Message, PARLEY, type Part, ROUTE, type SendMessageRequest } from '../a2a/model.js';
 import type { JsonObject, JsonValue } from '../jsonrpc/raw.js';
 import { isObject } from '../mcp/model.js';
-import { textOf } from './content.js';
-import { valuesIn } from './questions.js';
+import { textOf } from './parts-and-content.js';
+import { valuesIn } from './task-questions.js';
 
 /** The extension in which a card publishes the input schemas of its tools. */
 export const TOOLS_EXTENSION = `${PARLEY}/ext/mcp-tools/v1`;

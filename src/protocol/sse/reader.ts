@@ -85,7 +85,7 @@ export class SseReader {
     const { held } = this;
     if (held.size + part.length + this.dataBytes > this.limit)
       throw new SseOverflow(`an event exceeds ${this.limit} bytes`);
-    // The beginning may be a small rest of a large read and be held for long, so it is copied.
+    // The first part is copied: it may be the small rest of a large read, and it may be stored for a long time.
     held.add(held.size === 0 ? Buffer.from(part) : part);
   }
 
@@ -106,7 +106,8 @@ export class SseReader {
         if (this.dataBytes > this.limit) throw new SseOverflow(`an event exceeds ${this.limit} bytes`);
         this.data.push(value);
         if (this.data.length - this.joined >= MANY_LINES) {
-          // One object for each of millions of one-byte lines would exceed the limit a hundredfold.
+          // Lines are joined in groups. With one object per line, millions of one-byte lines would need a hundred times
+          // the memory of the limit.
           this.data.push(joinLines(this.data.splice(this.joined)));
           this.joined = this.data.length;
         }

@@ -26,8 +26,8 @@ import {
   toolsOf,
   wordOf,
 } from '../../../protocol/protocol-bridge/agent-tool.js';
-import { textOf } from '../../../protocol/protocol-bridge/content.js';
-import { answerParts, questionKey, questionOf } from '../../../protocol/protocol-bridge/questions.js';
+import { textOf } from '../../../protocol/protocol-bridge/parts-and-content.js';
+import { answerParts, questionKey, questionOf } from '../../../protocol/protocol-bridge/task-questions.js';
 import { type Caller, Cancellation } from '../../caller.js';
 import { complete, failed, type Outcome } from '../../gateway.js';
 import type { TraceContext } from '../../trace-context.js';

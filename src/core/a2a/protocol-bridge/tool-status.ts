@@ -11,7 +11,7 @@ import {
 import { ProtocolError, UpstreamRpcError } from '../../../protocol/errors.js';
 import type { JsonObject } from '../../../protocol/jsonrpc/raw.js';
 import type { InputRequests } from '../../../protocol/mcp/model.js';
-import { questionParts } from '../../../protocol/protocol-bridge/questions.js';
+import { questionParts } from '../../../protocol/protocol-bridge/task-questions.js';
 import type { Tool } from '../../../protocol/protocol-bridge/tool-skill.js';
 import { gatewayNote, noteIn, withoutNote } from '../tasks/gateway-notes.js';
 

@@ -1,6 +1,6 @@
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
 import { ProtocolError } from '../../../protocol/errors.js';
-import { lasting } from '../../../protocol/jsonrpc/pieces.js';
+import { lasting } from '../../../protocol/jsonrpc/json-pieces.js';
 import { EventLog, LOG_LIMITS, LoggedStream } from './event-log.js';
 import { FinishedReplies } from './finished-replies.js';
 import type { EventSink, Resumable } from './shared-streams.js';

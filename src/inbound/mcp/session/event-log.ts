@@ -1,7 +1,7 @@
 import { randomBytes } from 'node:crypto';
 import { ProtocolError } from '../../../protocol/errors.js';
+import { lasting, lengthOf } from '../../../protocol/jsonrpc/json-pieces.js';
 import type { Id } from '../../../protocol/jsonrpc/message.js';
-import { lasting, lengthOf } from '../../../protocol/jsonrpc/pieces.js';
 import { eventId, requestPart, streamOf } from './event-ids.js';
 import { type Finished, FinishedReplies, noLongerKept, WholeReply } from './finished-replies.js';
 import { LatestReaders } from './latest-readers.js';

@@ -13,7 +13,7 @@ import { negotiateRevision } from '../../../protocol/mcp/client-version.js';
 import { type Implementation, isObject } from '../../../protocol/mcp/model.js';
 import { type Revision, revisionOf } from '../../../protocol/mcp/revisions/index.js';
 import { decodeClientCapabilities, encodeServerCapabilities } from '../../../protocol/mcp/translate/capabilities.js';
-import { translateImplementation } from '../../../protocol/mcp/translate/items.js';
+import { translateImplementation } from '../../../protocol/mcp/translate/list-items.js';
 import type { Refused } from '../reply-channel.js';
 import { checkCapabilities, keptClientInfo } from './client-description.js';
 import { ClientSession } from './client-session.js';

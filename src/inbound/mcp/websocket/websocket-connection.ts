@@ -1,7 +1,7 @@
 import type { WebSocket } from 'ws';
 import type { Principal } from '../../../core/caller.js';
 import { ProtocolError } from '../../../protocol/errors.js';
-import { lengthOf } from '../../../protocol/jsonrpc/pieces.js';
+import { lengthOf } from '../../../protocol/jsonrpc/json-pieces.js';
 import type { ResponseReader, UnreadBytes } from '../../http/unread-bytes.js';
 import { DuplexClient, type DuplexClientOptions } from '../duplex-client.js';
 

@@ -1,6 +1,6 @@
 import type { Caller } from '../../../core/caller.js';
 import type { ProtocolError, UpstreamRpcError } from '../../../protocol/errors.js';
-import type { GappedText } from '../../../protocol/jsonrpc/gapped.js';
+import type { GappedText } from '../../../protocol/jsonrpc/gapped-message.js';
 import type { Revision } from '../../../protocol/mcp/revisions/index.js';
 
 /** The part of a pending request that the channel uses. */
@@ -13,7 +13,10 @@ export interface Ticket {
 }
 
 export interface ChannelEvents {
-  /** A message arrived. `ticket` is the request whose reply stream carried it, where the transport has such streams. */
+  /**
+   * A message arrived. `ticket` is the request whose reply stream carried the message, if the transport has reply
+   * streams.
+   */
   message(text: Buffer | GappedText, ticket: Ticket | undefined): void;
   /** The channel will deliver no answer to this request. */
   lost(ticket: Ticket, error: ProtocolError | UpstreamRpcError): void;
@@ -27,34 +30,46 @@ export interface ChannelEvents {
 
 /** A transport for the messages of a legacy session. */
 export interface Channel {
-  /** Whether messages show the request they belong to. If not, only one interactive call may run at a time. */
+  /**
+   * Whether each message shows the request that it belongs to. If false, only one interactive call may run at a time.
+   */
   readonly correlates: boolean;
   /** Whether messages that belong to no request can arrive at the moment. */
   readonly hears: boolean;
   open(events: ChannelEvents): Promise<void>;
   /**
-   * `taken` is called when the server has accepted the message, and when sending has failed. Where the transport
-   * carries credentials, the message carries that of `caller`, or without `caller` that of any caller of the session.
+   * Calls `taken` when the server has accepted the message, and also when sending fails. On a transport with
+   * credentials, the message carries the credential of `caller`. Without `caller`, the message carries the credential
+   * of any caller of the session.
    */
   send(message: Buffer, ticket?: Ticket, taken?: () => void, caller?: Caller): void;
   /** Adds a caller to the session. */
   admit?(caller: Caller): void;
-  /** Sends a message and waits until the server has accepted it. Present where the transport keeps no order. */
+  /**
+   * Sends a message and waits until the server has accepted it. Present if the transport does not keep the order of
+   * messages.
+   */
   sendFirst?(message: Buffer): Promise<void>;
   /** The handshake is complete: later messages carry the session id and the protocol version. */
   established(revision: Revision): void;
   /**
-   * Starts to receive messages that belong to no request, where the transport has a separate stream for them. Resolves
-   * when the server has accepted or refused the stream, or after a short time.
+   * Starts receiving messages that belong to no request, if the transport has a separate stream for them. Resolves when
+   * the server has accepted or refused the stream, or after a short time.
    */
   listen(): Promise<void>;
-  /** Stops to receive such messages for a time. Calls continue. Absent where calls use the same connection. */
+  /**
+   * Stops receiving messages that belong to no request for a time. Calls continue. Absent if calls use the same
+   * connection.
+   */
   pauseListening?(milliseconds: number): void;
   /** Ends the connection because the server misbehaves. A new connection is opened only after a pause. */
   giveUp?(why: string): void;
   /** Closes the reply stream of a cancelled request. Servers do not end the reply to such a request. */
   drop?(ticket: Ticket): void;
-  /** The session as another process can take it over. `leave` closes the connections and keeps the session open. */
+  /**
+   * The state with which another process can continue the session. `leave` closes the connections and keeps the session
+   * open.
+   */
   readonly portable?: { readonly session: string | undefined; readonly credential: string; leave(): void };
   close(): Promise<void>;
 }

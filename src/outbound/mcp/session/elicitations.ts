@@ -1,9 +1,12 @@
 import type { Cancellation } from '../../../core/caller.js';
 
-/** How long a repeated call waits for its elicitations. After that the call is sent, and the server decides. */
+/**
+ * Milliseconds that a repeated call waits for its elicitations. After this time the call is sent, and the server
+ * decides.
+ */
 const PATIENCE = 20_000;
 const REMEMBERED = 1_000;
-/** The longest id that is remembered, in characters: a server may send ids of megabytes that nobody waits for. */
+/** Maximum number of characters of an id that is remembered. A server may send very long ids that nobody waits for. */
 const LONGEST_ID = 1_000;
 
 /** Completed elicitations in URL mode. A call that depends on one continues after its completion (mcp.md 4.5). */

@@ -13,7 +13,7 @@ export interface Handshake {
 }
 
 /**
- * Sends the request of the handshake and reads its answer. Rejects with `HandshakeRefused` where there is no session.
+ * Sends the `initialize` request and reads its answer. Rejects with `HandshakeRefused` if the server opens no session.
  */
 export async function handshake(
   { context, capabilities, offer }: SessionOptions,

@@ -11,8 +11,8 @@ import {
 import { GATEWAY } from '../../../core/caller.js';
 import { revisionOf } from '../../../protocol/mcp/revisions/index.js';
 import { httpTarget } from '../../http/index.js';
-import type { UpstreamContext } from '../context.js';
 import { gatewayCall } from '../gateway-call.js';
+import type { UpstreamContext } from '../upstream-context.js';
 import { HttpChannel } from './http-channel.js';
 import { LegacySession } from './legacy-session.js';
 

@@ -2,10 +2,11 @@ import type { Caller } from '../../../core/caller.js';
 import { backoff, within } from '../../../core/timing.js';
 import type { Credential } from '../../../identity/upstream-credentials.js';
 import type { ProtocolError } from '../../../protocol/errors.js';
-import type { GappedText } from '../../../protocol/jsonrpc/gapped.js';
-import { HEADER } from '../../../protocol/mcp/headers.js';
+import type { GappedText } from '../../../protocol/jsonrpc/gapped-message.js';
+import { HEADER } from '../../../protocol/mcp/mirrored-headers.js';
 import type { Revision } from '../../../protocol/mcp/revisions/index.js';
 import { isEventStream } from '../../../protocol/sse/reader.js';
+import { connectionProblem } from '../../http/connection-problem.js';
 import {
   type Abortable,
   type HttpFailure,
@@ -14,20 +15,14 @@ import {
   headerOf,
   inLane,
 } from '../../http/index.js';
-import {
-  broken,
-  type CredentialHolder,
-  connectionProblem,
-  foreignReply,
-  type UpstreamContext,
-  unconnected,
-  withoutCredential,
-} from '../context.js';
 import { EventStream } from '../event-stream.js';
 import { refusal } from '../http-status-errors.js';
 import { type PostEvents, post } from '../post-reply.js';
 import { ReplyEndTimer } from '../reply-end-timer.js';
 import { isSendableEventId, lastEventIdHeader, POST_HEADERS, sessionHeaders } from '../request-headers.js';
+import type { CredentialHolder } from '../server-credential.js';
+import { broken, foreignReply, unconnected, withoutCredential } from '../server-errors.js';
+import type { UpstreamContext } from '../upstream-context.js';
 import type { Channel, ChannelEvents, Ticket } from './channel.js';
 import { SessionCallers } from './session-callers.js';
 
@@ -69,7 +64,7 @@ export class HttpChannel implements Channel {
     this.sessionId = adopted;
   }
 
-  /** Calls `run` with the credential of the next request, without a delay where the credential is known. */
+  /** Calls `run` with the credential of the next request. Calls it at once if the credential is known. */
   private authorized(run: (credential: Credential) => void, refused: (error: ProtocolError) => void): void {
     const given = this.speakers.credential();
     if (!(given instanceof Promise)) {
@@ -84,7 +79,7 @@ export class HttpChannel implements Channel {
     );
   }
 
-  /** Ends the session where its callers have changed their credentials. */
+  /** Sends with the credential. Ends the session if there is no credential because the callers have changed theirs. */
   private use(credential: Credential | undefined, run: (credential: Credential) => void): void {
     if (credential) run(credential);
     else this.events.expired(undefined);
@@ -128,7 +123,7 @@ export class HttpChannel implements Channel {
     const reply = new Reply(this, ticket, taken);
     const target = inLane(this.target, credential.key);
     reply.wire = post(this.context.http, target, this.posting.headers, message, reply, this.context.limits);
-    // A request needs no timer here: its call has one.
+    // A request needs no timer here, because its call has a timer.
     if (!ticket) reply.expireIn(this.context.timeouts.call);
     this.inFlight.set(reply, ticket);
   }
@@ -159,7 +154,7 @@ export class HttpChannel implements Channel {
     else if (ticket) this.events.lost(ticket, refusal(this.context, status, headers, body));
   }
 
-  /** The reply ended before the answer. Resumes it where the server sent event ids (HLC-06, HLC-07). */
+  /** The reply ended before the answer. Resumes the reply if the server sent event ids (HLC-06, HLC-07). */
   ended(ticket: Ticket | undefined, failure: HttpFailure | undefined, retry: number | undefined): void {
     if (!ticket || ticket.done || this.closed) return;
     if (failure && !failure.sent) this.events.lost(ticket, unconnected(this.context, failure.error));
@@ -302,7 +297,8 @@ export class HttpChannel implements Channel {
         refused: (status) => {
           answered?.();
           if (status === 404 && this.sessionId !== undefined) this.events.expired(undefined);
-          // On 405 the server offers no such stream (HL-07). The refusal may also concern the event id: try without it.
+          // On 405 the server offers no stream for messages outside of requests (HL-07). If the request had an event
+          // id, the server may have refused only the id, so the next attempt has none.
           else if (lastEventId !== undefined) this.later(wait, () => this.listenFrom(undefined, attempt + 1));
           else if (status >= 500) this.later(wait, () => this.listenFrom(undefined, attempt + 1));
         },

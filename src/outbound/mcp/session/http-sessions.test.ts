@@ -58,7 +58,7 @@ const call = (caller: Caller, name = 'answer', cancellation = new Cancellation()
 const reasonOf = (outcome: Outcome): string | undefined =>
   outcome.kind === 'error' && 'reason' in outcome.error ? outcome.error.reason : undefined;
 
-it('keeps a limited number of sessions of a caller that declares other capabilities in each request', async () => {
+it('limits the sessions of a caller that declares other capabilities in each request', async () => {
   await start();
   const cancellation = new Cancellation();
   const running: Promise<Outcome>[] = [];
@@ -89,7 +89,7 @@ it('refuses capabilities that are too large to keep with a session', async () =>
   expect(seen.opened).toBe(0);
 });
 
-it('keeps a limited number of pools over HTTP+SSE for callers that declare other capabilities in each request', async () => {
+it('limits the pools over HTTP+SSE for callers that declare other capabilities in each request', async () => {
   const streams: ServerResponse[] = [];
   server = await startLoose(({ id, method }, res, req) => {
     if (req.method === 'GET') {

@@ -16,16 +16,11 @@ import type { Revision } from '../../../protocol/mcp/revisions/index.js';
 import { capabilityFingerprint, sharedCapabilities } from '../../../protocol/mcp/translate/capabilities.js';
 import { isInteractive } from '../../../protocol/mcp/translate/questions.js';
 import { httpTarget } from '../../http/index.js';
-import {
-  CredentialError,
-  type CredentialHolder,
-  credentialOf,
-  resting,
-  type UpstreamContext,
-  withoutCredential,
-} from '../context.js';
 import type { OpenWatch, Peer } from '../peer.js';
 import { rejectOnCancel } from '../reject-on-cancel.js';
+import { type CredentialHolder, credentialOf } from '../server-credential.js';
+import { CredentialError, resting, withoutCredential } from '../server-errors.js';
+import type { UpstreamContext } from '../upstream-context.js';
 import { HttpChannel } from './http-channel.js';
 import { LeasePool } from './lease-pool.js';
 import { LegacySession } from './legacy-session.js';
@@ -39,9 +34,9 @@ export interface HttpSessionsOptions {
   readonly context: UpstreamContext;
   readonly url: string;
   readonly offer: Revision;
-  /** The transport to use. Where undefined, the first connection detects it. */
+  /** The transport to use. If undefined, the first connection detects it. */
   readonly transport: 'http' | 'sse' | undefined;
-  /** Maximum number of sessions for interactive calls where messages do not show the request they belong to. */
+  /** Maximum number of sessions for interactive calls, if messages do not show the request that they belong to. */
   readonly pool: number;
   readonly idle: number;
   found(transport: 'http' | 'sse'): void;
@@ -64,13 +59,16 @@ const sharedBy = (key: string): string | undefined =>
 const MOST_WAITING = 100;
 
 /**
- * Maximum number of sessions of one caller whose requests carry their capabilities, and of pools of one credential.
- * Each set of capabilities has its own, and a caller may declare another set in each request.
+ * Maximum number of sessions of one caller that has no session with the gateway, and of pools of one credential. Each
+ * set of client capabilities needs a session or pool of its own, and a caller may declare another set in each request.
  */
 const MOST_SETS = 32;
 /** Maximum number of characters of capabilities that are kept with a session. Real clients declare a few hundred. */
 const MOST_CAPABILITIES = 16 * 1024;
-/** A session that was used within this time may be about to get a request, in milliseconds. */
+/**
+ * Milliseconds. A session that was used within this time is not closed to make room: its caller may send the next
+ * request at any moment.
+ */
 const JUST_USED = 1_000;
 
 /** A session, or the promise of one that is being opened. A call on an open session needs no await. */
@@ -175,7 +173,7 @@ export class HttpSessions implements Peer {
   private dedicated(holder: CredentialHolder): Kept {
     if (this.transport === 'sse') return this.canonical(holder);
     const { caller } = holder;
-    // As JSON, no key of a principal is the beginning of another.
+    // The key of the principal is written as JSON. In this form, no key is the beginning of another key.
     const owner = caller.session ?? `principal:${JSON.stringify(caller.principal.key)}`;
     const key = `${owner}|${this.fingerprint(caller.capabilities)}|${holder.key}`;
     // A client with a session declares its capabilities once.
@@ -190,7 +188,10 @@ export class HttpSessions implements Peer {
     throw new ProtocolError('invalid_params', message, { outcome: 'not_executed' });
   }
 
-  /** Closes the session of this caller that was unused for longest if the caller has as many as it may have. */
+  /**
+   * If the caller has as many sessions as allowed, closes the one that was unused for longest. Throws if all of them
+   * are in use.
+   */
   private makeRoom(owner: string): void {
     const own = [...this.sessions].filter(([key]) => key.startsWith(owner));
     if (own.length < MOST_SETS) return;
@@ -204,7 +205,10 @@ export class HttpSessions implements Peer {
     void oldest[1].close();
   }
 
-  /** The same for the pools of a credential, which its callers share. */
+  /**
+   * If a credential has as many pools as allowed, closes the one that was unused for longest. Throws if all of them are
+   * in use. The callers with that credential share its pools.
+   */
   private makeRoomForPool({ key: credential }: CredentialHolder): void {
     const same = [...this.pools].filter(([key]) => key.endsWith(`|${credential}`));
     if (same.length < MOST_SETS) return;
@@ -227,8 +231,8 @@ export class HttpSessions implements Peer {
   private openFor(holder: CredentialHolder): Promise<LegacySession> {
     const { caller } = holder;
     const { ask, tell } = caller;
-    // A client with its own session gets the server's messages outside of its calls. For other clients, questions and
-    // completions of elicitations arrive there.
+    // A session receives messages outside of its calls if its client has a session of its own, or can answer questions:
+    // questions and completions of elicitations may arrive outside of calls.
     const listen = tell !== undefined || isInteractive(caller.capabilities);
     const events: SessionEvents = {
       ...QUIET,
@@ -317,7 +321,7 @@ export class HttpSessions implements Peer {
     return opening;
   }
 
-  /** Waits for a session that another caller with the same credential is opening. */
+  /** Waits for the session that another caller with the same credential is opening. */
   private async join(
     opening: Promise<LegacySession>,
     holder: CredentialHolder,
@@ -325,7 +329,7 @@ export class HttpSessions implements Peer {
     open: () => Promise<LegacySession>,
   ): Promise<LegacySession> {
     const session = await opening.catch((error: unknown) => {
-      // The opening caller has lost its credential. This caller may still have one.
+      // The opening caller has lost its credential. This caller may still have a credential.
       if (error instanceof CredentialError) return undefined;
       throw error;
     });
@@ -462,7 +466,7 @@ function requestOn(session: Kept, { caller }: CredentialHolder, call: UpstreamCa
   return rejectOnCancel(session, call.cancellation).then((opened) => opened.request(caller, call));
 }
 
-/** Runs `work` when the session is open. Does nothing where opening fails. */
+/** Runs `work` when the session is open. Does nothing if opening fails. */
 async function whenOpen(opening: Kept, work: (session: LegacySession) => void | Promise<void>): Promise<void> {
   try {
     await work(await opening);

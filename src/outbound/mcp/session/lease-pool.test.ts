@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest';
 import { Cancellation } from '../../../core/caller.js';
-import { CredentialError } from '../context.js';
+import { CredentialError } from '../server-errors.js';
 import { type Leased, LeasePool } from './lease-pool.js';
 
 class FakeSession implements Leased {
@@ -104,7 +104,7 @@ describe('calls that wait for a session', () => {
     expect(opened[0]!.ended).toBe(true);
   });
 
-  it('get a new session where the released one has ended', async () => {
+  it('get a new session if the released session has ended', async () => {
     const { opened, hold } = pool();
     const first = hold();
     (await first.started).ended = true;

@@ -1,7 +1,7 @@
 import type { Cancellation } from '../../../core/caller.js';
 import { ProtocolError } from '../../../protocol/errors.js';
-import { CredentialError } from '../context.js';
 import { rejectOnCancel } from '../reject-on-cancel.js';
+import { CredentialError } from '../server-errors.js';
 import type { LegacySession } from './legacy-session.js';
 
 /** The members of a session that a pool uses. */
@@ -44,7 +44,7 @@ export class LeasePool<S extends Leased = LegacySession> {
     return this.waiters.size;
   }
 
-  /** Runs a call on a leased session. `open` opens a session for this call where none is idle. */
+  /** Runs a call on a leased session. If no session is idle, `open` opens one for this call. */
   async use<R>(
     cancellation: Cancellation,
     open: () => Promise<S>,

@@ -4,7 +4,7 @@ import { failed, type Outcome } from '../../../core/gateway.js';
 import { sleep } from '../../../core/timing.js';
 import type { UpstreamCall } from '../../../core/upstream.js';
 import { ProtocolError, UpstreamRpcError } from '../../../protocol/errors.js';
-import { byteLength, type GappedText } from '../../../protocol/jsonrpc/gapped.js';
+import { byteLength, type GappedText } from '../../../protocol/jsonrpc/gapped-message.js';
 import {
   type Id,
   type RpcMessage,
@@ -38,8 +38,8 @@ import {
   requiredCapability,
 } from '../../../protocol/mcp/translate/questions.js';
 import { readExperimentalTask } from '../../../protocol/mcp/translate/task.js';
-import { invalidReply, type Server } from '../context.js';
 import { gatewayCall } from '../gateway-call.js';
+import { invalidReply, type Server } from '../server-errors.js';
 import { FLOODED, type ServerTraffic } from '../server-traffic-limits.js';
 import type { ChannelEvents, Ticket } from './channel.js';
 import { Elicitations } from './elicitations.js';
@@ -51,10 +51,16 @@ import { QuestionReplies } from './question-replies.js';
 import { SessionExpired } from './session-errors.js';
 import type { SessionOptions } from './session-options.js';
 
-/** Milliseconds that messages still being sent get before an adopted session is left. */
+/**
+ * Milliseconds between leaving an adopted session and closing its connections: time for messages that are still being
+ * sent.
+ */
 const LEAVE_DELAY = 1_000;
 
-/** A server may ask its client only during these requests (MRTR-01). `tasks/result` is such a request run as a task. */
+/**
+ * A server may ask its client only during these requests (MRTR-01). `tasks/result` counts as well: it stands for a
+ * request that runs as a task.
+ */
 const ASKABLE: readonly string[] = [...INTERACTIVE_METHODS, 'tasks/result'];
 
 /** Milliseconds to wait for answers to cancelled calls. A server either answers soon after a cancellation or never. */
@@ -149,7 +155,9 @@ export class LegacySession implements PendingHost, ChannelEvents {
     return this.pending.size;
   }
 
-  /** Waits a short time for the answers to cancelled calls. True when the server has answered all of them. */
+  /**
+   * Waits a short time for the answers to cancelled calls. Resolves with true if the server has answered all of them.
+   */
   async quiet(): Promise<boolean> {
     for (let waited = 0; this.unanswered.size > 0 && waited < CANCEL_GRACE; waited += 50) await sleep(50);
     return this.unanswered.size === 0;
@@ -166,13 +174,15 @@ export class LegacySession implements PendingHost, ChannelEvents {
     this.revision = done.revision;
     this.description = done.description;
     channel.established(done.revision);
-    // No message may overtake this one: on receipt, servers register the features they offer to this client.
+    // No message may overtake notifications/initialized: when a server receives it, the server registers the features
+    // for this client.
     const initialized = writeNotification('notifications/initialized');
     if (channel.sendFirst) await channel.sendFirst(initialized);
     else channel.send(initialized);
     if (!this.options.listen) return;
     const listening = channel.listen();
-    // Most servers drop a question that they send before this stream is open, and the call then never ends.
+    // Most servers drop a question that they send before this stream is open. The call that caused the question would
+    // then never end.
     if (isInteractive(capabilities)) await listening;
   }
 
@@ -256,7 +266,7 @@ export class LegacySession implements PendingHost, ChannelEvents {
     if (outcome.kind === 'complete') return outcome.result.value();
     throw outcome.kind === 'error'
       ? outcome.error
-      : invalidReply(this.server, `sent a question during ${method}, which allows none`);
+      : invalidReply(this.server, `sent a question during ${method}, which does not allow questions`);
   }
 
   tell(method: string, params?: JsonObject): void {
@@ -346,7 +356,7 @@ export class LegacySession implements PendingHost, ChannelEvents {
     }
   }
 
-  /** Returns false where no call waits for the response. */
+  /** Returns false if no call waits for the response. */
   private response(message: RpcResponse, ticket: Ticket | undefined): boolean {
     // An error without an id belongs to the request on whose stream it arrived.
     const call = message.id === undefined ? (ticket as PendingCall | undefined) : this.pending.get(message.id);
@@ -367,7 +377,7 @@ export class LegacySession implements PendingHost, ChannelEvents {
     return true;
   }
 
-  /** Returns true where a call waits for the notification. */
+  /** Returns true if a call waits for the notification. */
   private notification(method: string, params: JsonObject, ticket: Ticket | undefined): boolean {
     switch (method) {
       case 'notifications/progress': {
@@ -399,7 +409,10 @@ export class LegacySession implements PendingHost, ChannelEvents {
     return false;
   }
 
-  /** Passes a log message to its call. One outside of all calls goes to the client that has this session to itself. */
+  /**
+   * Passes a log message to its call. If the message belongs to no call, it goes to the client that has this session to
+   * itself.
+   */
   private logged(notification: Notification, ticket: Ticket | undefined): boolean {
     const call = this.attribute(ticket);
     if (call) return call.log(notification);

@@ -17,8 +17,8 @@ import {
   type Notification,
 } from '../../../protocol/mcp/model.js';
 import { nextId } from '../../request-ids.js';
-import { type Server, timedOut, tooMuch } from '../context.js';
 import { Deadline } from '../deadline.js';
+import { type Server, timedOut, tooMuch } from '../server-errors.js';
 import type { ServerTraffic } from '../server-traffic-limits.js';
 import type { Ticket } from './channel.js';
 import { type PortableCall, type PortableSession, writePortable } from './portable-call.js';
@@ -34,7 +34,7 @@ export interface PendingHost {
   /** Tells the server that the gateway no longer waits for this call. */
   cancelUpstream(call: PendingCall, reason: string | undefined): void;
   forget(call: PendingCall): void;
-  /** The session, where another process can take it over. */
+  /** The session. Undefined if no other process can take it over. */
   portable(): PortableSession | undefined;
 }
 
@@ -59,21 +59,24 @@ export class PendingCall implements Ticket, ParkedCall {
   private finished: Outcome | undefined;
   private parked = false;
   private batch: NodeJS.Timeout | undefined;
-  /** The open questions by name; undefined before the first one, because most calls have none. */
+  /** The open questions by name. Undefined before the first question, because most calls have no questions. */
   private questionsByName: Map<string, Question> | undefined;
   private asking = 0;
-  /** Created with the first question; most calls have none. */
+  /** Created with the first question, because most calls have no questions. */
   private open: Quota | undefined;
   private questionRate: TokenBucket | undefined;
   private unwantedRate: TokenBucket | undefined;
   private releaseKept: Release | undefined;
-  /** The answers in the call that the server has received. */
+  /** The names of the answers that the call itself contained and that the server has received. */
   private used: Set<string> | undefined;
   private held: Notification | undefined;
   /** Capabilities that the server asked for and the client lacks. They become the cause if the call then fails. */
   lacking: ClientCapabilities | undefined;
   private notify: (notification: Notification) => void;
-  /** Resolves when the reply is read again. Answers wait for it: the server sends its reaction to them only once. */
+  /**
+   * Resolves when the reply is read again. Answers must wait for it, because the server sends its messages after an
+   * answer only once.
+   */
   ready: Promise<void> | undefined;
   /** Whether the call is stored for other processes. Its session must then stay open. */
   carried = false;
@@ -199,7 +202,7 @@ export class PendingCall implements Ticket, ParkedCall {
     return failed(
       new ProtocolError(
         'overloaded',
-        `Server "${name}" answered while its question was open, and the gateway keeps too many such answers`,
+        `Server "${name}" answered while its question was open; its answer was dropped, because the gateway already keeps too many answers`,
         { outcome: 'unknown', data: { server: name } },
       ),
     );
@@ -220,7 +223,7 @@ export class PendingCall implements Ticket, ParkedCall {
     this.call.polling?.(retry);
   }
 
-  /** Returns false where the caller did not ask for progress. */
+  /** Returns false if the caller did not ask for progress. */
   progress(notification: Notification): boolean {
     if (!this.call.wantsProgress || this.done) return false;
     if (this.parked) {
@@ -232,7 +235,7 @@ export class PendingCall implements Ticket, ParkedCall {
     return true;
   }
 
-  /** Returns false where the caller did not ask for log messages of this level. */
+  /** Returns false if the caller did not ask for log messages of this level. */
   log(notification: Notification): boolean {
     const level = notification.params['level'];
     const { logLevel } = this.call;
@@ -241,7 +244,7 @@ export class PendingCall implements Ticket, ParkedCall {
     return true;
   }
 
-  /** Reserves room for one more question and its answer. Ends the call and returns undefined where there is none. */
+  /** Reserves room for one more question and its answer. If there is no room, ends the call and returns undefined. */
   room(bytes: number): Release | undefined {
     const { traffic } = this.host;
     this.questionRate ??= new TokenBucket(traffic.limits.questions);

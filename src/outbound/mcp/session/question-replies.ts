@@ -6,7 +6,7 @@ import type { Revision } from '../../../protocol/mcp/revisions/index.js';
 import { encodeInputResponse, refusalOf } from '../../../protocol/mcp/translate/questions.js';
 
 export interface QuestionRepliesOptions {
-  /** Calls `release` once the server has the reply, or where the reply is not sent. */
+  /** Calls `release` when the server has the reply, or when the reply is not sent. */
   send(reply: Buffer, release: Release): void;
   /** The revision of the session. */
   revision(): Revision;

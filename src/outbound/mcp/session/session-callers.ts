@@ -1,6 +1,7 @@
 import type { Caller } from '../../../core/caller.js';
 import type { Credential } from '../../../identity/upstream-credentials.js';
-import { type CredentialContext, type CredentialHolder, credentialOf, withoutCredential } from '../context.js';
+import { type CredentialContext, type CredentialHolder, credentialOf } from '../server-credential.js';
+import { withoutCredential } from '../server-errors.js';
 import type { ChannelEvents, Ticket } from './channel.js';
 import { SessionExpired } from './session-errors.js';
 
@@ -9,9 +10,9 @@ const MAX_CALLERS = 8;
 
 /** A message that a channel wants to send. */
 export interface Outgoing {
-  /** The request, where the message is a request. */
+  /** The request, if the message is a request. */
   readonly ticket: Ticket | undefined;
-  /** Called where the message cannot be sent. */
+  /** Called if the message cannot be sent. */
   readonly taken: (() => void) | undefined;
   /**
    * The caller whose credential the message carries. If absent, the credential of any caller of the session is used.
@@ -46,7 +47,10 @@ export class SessionCallers {
     this.callers = [caller, ...others.slice(0, MAX_CALLERS - 1)];
   }
 
-  /** The credential of the next message; undefined where the caller (or each caller) has changed its credential. */
+  /**
+   * The credential of the next message. Undefined if the caller of the message has changed its credential; for a
+   * message without a caller, if every caller has.
+   */
   credential(caller?: Caller): Credential | undefined | Promise<Credential | undefined> {
     const [latest] = this.callers;
     const asked = caller ?? latest;
@@ -59,9 +63,7 @@ export class SessionCallers {
     return caller ? given.then((obtained) => (obtained.key === this.key ? obtained : undefined)) : this.search(given);
   }
 
-  /**
-   * Posts a message with its credential, without a delay where the credential is known. Reports a missing credential.
-   */
+  /** Sends a message with its credential. Sends it at once if the credential is known. Reports a missing credential. */
   send(message: Outgoing): void {
     const { caller, ticket, taken, events } = message;
     const given = this.credential(caller);

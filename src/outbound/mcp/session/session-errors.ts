@@ -14,7 +14,7 @@ export class HandshakeRefused extends UpstreamRpcError {
     message: string,
     data: unknown,
     status?: number,
-    /** The error for callers, where the refusal was not a JSON-RPC error. */
+    /** The error for callers, if the refusal was not a JSON-RPC error. */
     readonly refusal?: ProtocolError,
   ) {
     super(code, message, data, status);

@@ -2,7 +2,7 @@ import type { WatchEvent } from '../../../core/upstream.js';
 import type { JsonObject } from '../../../protocol/jsonrpc/raw.js';
 import type { ClientCapabilities, InputRequest, Notification } from '../../../protocol/mcp/model.js';
 import type { Revision } from '../../../protocol/mcp/revisions/index.js';
-import type { UpstreamContext } from '../context.js';
+import type { UpstreamContext } from '../upstream-context.js';
 import type { Channel } from './channel.js';
 
 /** Events of a session for the code that opened it. */
@@ -13,7 +13,7 @@ export interface SessionEvents {
   gap(): void;
   /** The session ended. A new one must be opened. */
   ended(why: string): void;
-  /** The server sent a question that belongs to no call. Present only where the session serves a single client. */
+  /** The server sent a question that belongs to no call. Present only if the session serves a single client. */
   unsolicited?(request: InputRequest): Promise<JsonObject>;
   /** The server sent a log message that belongs to no call. */
   logged?(notification: Notification): void;
@@ -27,7 +27,7 @@ export interface SessionOptions {
   /** Client capabilities to declare at the handshake, in the modern form. */
   readonly capabilities: ClientCapabilities;
   readonly offer: Revision;
-  /** Time limit of the handshake, where it differs from that of a call. */
+  /** Time limit of the handshake, if it differs from that of a call. */
   readonly handshakeTime?: number;
   /** Whether to receive messages that belong to no request. */
   readonly listen: boolean;

@@ -15,7 +15,10 @@ const LIST_CAPABILITY = {
   resourcesListChanged: 'resources',
 } as const;
 
-/** Subscriptions of resources that are requested at the same time: other watches wait for all of them. */
+/**
+ * Maximum number of resource subscriptions that are requested at the same time. Other watches wait until all of them
+ * are answered.
+ */
 const AT_ONCE = 16;
 
 /** Delivers the change notifications of a legacy session to its listeners, and counts resource subscriptions. */
@@ -115,7 +118,7 @@ export class SessionWatch implements SessionEvents {
     if (this.release(uri) && !session.ended) session.own('resources/unsubscribe', { uri }).catch(() => {});
   }
 
-  /** Counts down the subscriptions of a resource. True after the last one. */
+  /** Counts down the subscriptions of a resource. Returns true after the last subscription. */
   private release(uri: string): boolean {
     const count = (this.subscribed.get(uri) ?? 0) - 1;
     if (count > 0) this.subscribed.set(uri, count);

@@ -1,26 +1,21 @@
 import type { Caller } from '../../../core/caller.js';
 import { within } from '../../../core/timing.js';
 import type { Credential } from '../../../identity/upstream-credentials.js';
+import { connectionProblem } from '../../http/connection-problem.js';
 import type { Abortable, HttpFailure, HttpHeaders, HttpTarget } from '../../http/index.js';
 import { httpTarget, inLane } from '../../http/index.js';
-import {
-  broken,
-  type CredentialHolder,
-  connectionProblem,
-  type UpstreamContext,
-  unavailable,
-  unconnected,
-  withoutCredential,
-} from '../context.js';
 import { EventStream } from '../event-stream.js';
 import { refusal } from '../http-status-errors.js';
 import { post } from '../post-reply.js';
 import { ssePostHeaders } from '../request-headers.js';
+import type { CredentialHolder } from '../server-credential.js';
+import { broken, unavailable, unconnected, withoutCredential } from '../server-errors.js';
+import type { UpstreamContext } from '../upstream-context.js';
 import type { Channel, ChannelEvents, Ticket } from './channel.js';
 import { SessionCallers } from './session-callers.js';
 
 const ACCEPT_PATIENCE = 1_000;
-/** How long a channel that closes waits until the server has taken replies and notifications. */
+/** Milliseconds that a closing channel waits until the server has taken replies and notifications. */
 const CLOSE_PATIENCE = 5_000;
 
 /** HTTP+SSE: one stream for all messages of the server, and one POST for each message to it. */
@@ -94,7 +89,10 @@ export class SseChannel implements Channel {
     });
   }
 
-  /** SSE-02: the server announces the endpoint. One on another origin would make the gateway send requests there. */
+  /**
+   * SSE-02: the server announces the endpoint. An endpoint on another origin is refused, because a server could make
+   * the gateway send requests to any origin.
+   */
   private sameOrigin(announced: string): HttpTarget | undefined {
     try {
       const url = new URL(announced, this.url);
@@ -155,7 +153,7 @@ export class SseChannel implements Channel {
       ssePostHeaders(credential),
       message,
       {
-        // The answer arrives on the stream. The body of this response has no content of interest.
+        // The answer arrives on the stream, so the body of this response is ignored.
         message: () => {},
         refused: (status: number, headers: HttpHeaders, body: Buffer) => {
           this.forget(wire);

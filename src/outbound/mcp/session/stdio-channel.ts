@@ -1,6 +1,6 @@
-import type { Start } from '../../stdio/lease.js';
-import type { Child } from '../../stdio/process.js';
-import type { UpstreamContext } from '../context.js';
+import type { Child } from '../../stdio/child-process.js';
+import type { Start } from '../../stdio/supervisor-types.js';
+import type { UpstreamContext } from '../upstream-context.js';
 import type { Channel, ChannelEvents, Ticket } from './channel.js';
 import { asProtocolError, endingOf } from './stdio-error-messages.js';
 

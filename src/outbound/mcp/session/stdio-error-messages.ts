@@ -1,7 +1,9 @@
 import { ProtocolError, UpstreamRpcError } from '../../../protocol/errors.js';
-import { StdioError, type StdioReason } from '../../stdio/errors.js';
+import { lacksDescriptors } from '../../http/connection-problem.js';
 import type { ExitInfo } from '../../stdio/exit-info.js';
-import { exhausted, lacksDescriptors, type UpstreamContext, unavailable } from '../context.js';
+import { StdioError, type StdioReason } from '../../stdio/stdio-error.js';
+import { exhausted, unavailable } from '../server-errors.js';
+import type { UpstreamContext } from '../upstream-context.js';
 
 type Server = Pick<UpstreamContext, 'name' | 'explains' | 'showsOutput'>;
 

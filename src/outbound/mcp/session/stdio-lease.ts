@@ -1,9 +1,9 @@
 import type { UpstreamCall } from '../../../core/upstream.js';
 import { ProtocolError } from '../../../protocol/errors.js';
-import type { Lease as ChildLease } from '../../stdio/lease.js';
 import type { Supervisor } from '../../stdio/supervisor.js';
-import type { UpstreamContext } from '../context.js';
+import type { Lease as ChildLease } from '../../stdio/supervisor-types.js';
 import type { ModernStdio } from '../modern-stdio.js';
+import type { UpstreamContext } from '../upstream-context.js';
 import type { LegacySession } from './legacy-session.js';
 import { asProtocolError } from './stdio-error-messages.js';
 

@@ -10,8 +10,8 @@ import {
 } from '../../../protocol/mcp/model.js';
 import { capabilityFingerprint, sharedCapabilities } from '../../../protocol/mcp/translate/capabilities.js';
 import { isInteractive } from '../../../protocol/mcp/translate/questions.js';
-import type { UpstreamContext } from '../context.js';
 import type { OpenWatch, Peer } from '../peer.js';
+import type { UpstreamContext } from '../upstream-context.js';
 import { LegacySession } from './legacy-session.js';
 import type { SessionWatch } from './session-watch.js';
 import { asProtocolError } from './stdio-error-messages.js';

@@ -1,6 +1,6 @@
 /** The messages of both A2A services, as tables. Field names are those of their ProtoJSON. */
 import { TASK_STATES } from '../model.js';
-import type { Fields, Schema } from './message.js';
+import type { Fields, Schema } from './message-codec.js';
 
 const ROLES = ['ROLE_UNSPECIFIED', 'ROLE_USER', 'ROLE_AGENT'];
 

@@ -1,7 +1,7 @@
 /** The two gRPC services: the operation, the request message and the response message of each method. */
 import { type DialectId, NATIVE, type Version } from '../dialect.js';
 import { isStreaming, type Operation } from '../model.js';
-import { Codec } from './message.js';
+import { Codec } from './message-codec.js';
 import { V0_3, V1 } from './schemas.js';
 
 export interface GrpcMethod {

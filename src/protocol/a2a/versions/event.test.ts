@@ -171,7 +171,7 @@ describe('reading a stream', () => {
     },
   );
 
-  it('no task is synthesised if it is known or a message came', () => {
+  it('no task is synthesised if the task is known or a message arrived', () => {
     expect(dialect('0.3').eventReader({ taskId: 't' }).read(update)).toHaveLength(1);
     expect(
       dialect('0.3')

@@ -4,7 +4,7 @@
  */
 import { isObject, type JsonObject, type JsonValue } from '../../jsonrpc/raw.js';
 import { isInterrupted, isTerminal, PARLEY, type TaskState } from '../model.js';
-import { stateOf } from './tolerant.js';
+import { stateOf } from './tolerant-readers.js';
 
 /** On a part: the media type and the file name of a part other than a file. */
 export const MEDIA_TYPE = `${PARLEY}/mediaType`;

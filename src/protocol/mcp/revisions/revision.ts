@@ -22,7 +22,7 @@ export interface Expresses {
   readonly richForms: boolean;
   /** Tools, tool results and content arrays in sampling. */
   readonly samplingTools: boolean;
-  /** Questions as a result, answered by repeating the call. */
+  /** A server sends its questions as the result of a call, and the client answers them by repeating the call. */
   readonly inputRequired: boolean;
   /** The error that requires the user to open URLs first. */
   readonly urlElicitationError: boolean;

@@ -55,7 +55,8 @@ export function decodeServerCapabilities(declared: unknown, from: Revision): Ser
   if (!isObject(declared)) return {};
   const out: ServerCapabilities = { ...declared };
   if (from.era === 'legacy') delete out['tasks'];
-  // 2024-11-05 has the method but no flag for it: assume support until the server reports otherwise.
+  // 2024-11-05 has completion/complete but no flag for its support. The gateway assumes support until the server
+  // refuses a request.
   if (!from.expresses.completionsCapability && (out.prompts || out.resources)) out.completions ??= {};
   return out;
 }

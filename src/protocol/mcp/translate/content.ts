@@ -1,7 +1,7 @@
 import type { JsonObject, JsonValue } from '../../jsonrpc/raw.js';
 import { isObject } from '../model.js';
 import type { Expresses } from '../revisions/index.js';
-import { translateAnnotations } from './items.js';
+import { translateAnnotations } from './list-items.js';
 
 /** A content block in the form of an older revision. A block that the revision lacks becomes its closest equivalent. */
 export function translateBlock(block: JsonValue, to: Expresses): JsonValue {

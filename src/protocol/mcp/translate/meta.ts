@@ -1,4 +1,4 @@
-import { textOf } from '../../jsonrpc/pieces.js';
+import { textOf } from '../../jsonrpc/json-pieces.js';
 import { type Edits, isEmpty, type JsonValue, type RawObject } from '../../jsonrpc/raw.js';
 import { type ClientCapabilities, HOP_META, type Implementation, isObject, type LogLevel, META } from '../model.js';
 import type { Revision } from '../revisions/index.js';

@@ -6,7 +6,7 @@ import type { Expresses, Revision } from '../revisions/index.js';
 
 const METHODS: readonly string[] = ['elicitation/create', 'sampling/createMessage', 'roots/list'];
 
-/** A server's request in the modern form; undefined if a client cannot be asked it. */
+/** A server's request in the modern form. Undefined for a request that no client can be asked. */
 export function decodeInputRequest(method: string, params: JsonObject): InputRequest | undefined {
   if (!METHODS.includes(method)) return undefined;
   const { _meta: _, task: __, ...rest } = params;
@@ -16,7 +16,7 @@ export function decodeInputRequest(method: string, params: JsonObject): InputReq
       return { method, params: { mode: 'form', ...question } };
     }
     case 'sampling/createMessage': {
-      // Context of other servers must not reach this server through the gateway (mcp.md 4.10, 13).
+      // The question must not give this server the context of other servers (mcp.md 4.10, 13).
       const { includeContext: ___, ...question } = rest;
       return { method, params: question };
     }

@@ -12,7 +12,9 @@ export type DecodedOutcome =
     }
   | { readonly kind: 'task'; readonly result: RawObject };
 
-/** Context of other servers must not reach this server through the gateway, even on request (mcp.md 4.10, 13). */
+/**
+ * A question must not give this server the context of other servers, even if the server requests it (mcp.md 4.10, 13).
+ */
 function withoutContext(requests: InputRequests): InputRequests {
   return Object.fromEntries(
     Object.entries(requests).map(([key, request]) => {

@@ -1,13 +1,13 @@
-import { joined, type Piece, textOf } from '../../jsonrpc/pieces.js';
+import { joined, type Piece, textOf } from '../../jsonrpc/json-pieces.js';
 import { type Edits, type JsonObject, type JsonValue, RawObject } from '../../jsonrpc/raw.js';
 import { type Implementation, isObject, META } from '../model.js';
 import type { Expresses, Revision } from '../revisions/index.js';
 import { translateBlock, translateContents } from './content.js';
 
 /**
- * The bytes of features that a revision may lack. A result without these bytes needs no inspection. Each word begins
- * with a byte that is rare in texts, because the search stops at every such byte; a word at the end of another name
- * costs only an inspection. Icons are members of resource links.
+ * Words that show features which a revision may lack. A result without these words needs no inspection. Each word
+ * begins with a byte that is rare in texts, because the search stops at every such byte. If a word is only the end of
+ * another name, the result is inspected without need. Icons are members of resource links.
  */
 const LACKING: readonly (readonly [word: Buffer, lacks: (to: Expresses) => boolean])[] = [
   [Buffer.from('"audio"'), (to) => !to.audio],
@@ -101,7 +101,7 @@ function projectList(
   return Array.isArray(items) ? { [member]: JSON.stringify(items.map(project)) } : {};
 }
 
-/** The `resultType` of a result; a result without one is complete (BASE-12). */
+/** The `resultType` of a result. A result without this member is complete (BASE-12). */
 export function resultType(result: RawObject): string {
   if (result.is('resultType', '"complete"')) return 'complete';
   const type = result.get('resultType');

@@ -64,7 +64,10 @@ export function readTask(value: JsonObject): TaskView | undefined {
   return value as unknown as TaskView;
 }
 
-/** The task in the form of 2025-11-25, where a task whose tool reports an error has failed (the reverse of TSKX-06). */
+/**
+ * The task in the form of 2025-11-25. In this form a task has failed if its tool reports an error (the reverse of
+ * TSKX-06).
+ */
 export function experimentalTask(view: TaskView): JsonObject {
   const failed = view.status === 'completed' && view.result?.['isError'] === true;
   return {

@@ -1,12 +1,12 @@
 import { describe, expect, it } from 'vitest';
 import { ProtocolError, UpstreamRpcError } from '../../errors.js';
-import { joined } from '../../jsonrpc/pieces.js';
+import { joined } from '../../jsonrpc/json-pieces.js';
 import { type JsonObject, RawObject } from '../../jsonrpc/raw.js';
 import { META } from '../model.js';
 import { type NEWEST, revisionOf } from '../revisions/index.js';
 import { decodeClientCapabilities, encodeClientCapabilities } from './capabilities.js';
 import { encodeFailure } from './failures.js';
-import { translateItem } from './items.js';
+import { translateItem } from './list-items.js';
 import { declares, decodeInputRequest, encodeInputRequest, requiredCapability } from './questions.js';
 import { encodeResult } from './result.js';
 import { experimentalTask, type TaskView } from './task.js';

@@ -1,7 +1,7 @@
 /** Cards for readers that do not name their version (G-14). */
 import { isObject, type JsonObject, type JsonValue } from '../../../jsonrpc/raw.js';
 import type { AgentCard } from '../../model.js';
-import { entriesOf } from '../tolerant.js';
+import { entriesOf } from '../tolerant-readers.js';
 import { schemeNames } from './security.js';
 import { writeOldCard } from './write.js';
 

@@ -1,8 +1,8 @@
 import { isObject, type JsonObject, type JsonValue } from '../../../jsonrpc/raw.js';
-import { cardDialect, readVersion } from '../../detect.js';
 import type { OfferedInterface, Version } from '../../dialect.js';
 import type { AgentInterface, Binding } from '../../model.js';
-import { camel } from '../tolerant.js';
+import { cardDialect, readVersion } from '../../version-detection.js';
+import { camel } from '../tolerant-readers.js';
 
 const BINDINGS = new Map<string, Binding>([
   ['JSONRPC', 'JSONRPC'],

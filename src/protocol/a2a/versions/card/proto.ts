@@ -1,6 +1,6 @@
 import { isObject, type JsonObject } from '../../../jsonrpc/raw.js';
 import type { AgentCard } from '../../model.js';
-import { filled } from '../tolerant.js';
+import { filled } from '../tolerant-readers.js';
 import { oldFlows, opened } from './security.js';
 import { writeOldCard } from './write.js';
 

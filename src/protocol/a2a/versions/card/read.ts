@@ -1,6 +1,6 @@
 import { isObject, type JsonObject, type JsonValue } from '../../../jsonrpc/raw.js';
 import type { AgentCapabilities, AgentCard, AgentSkill } from '../../model.js';
-import { camel, Unreadable } from '../tolerant.js';
+import { camel, Unreadable } from '../tolerant-readers.js';
 import { listedInterfaces } from './interfaces.js';
 import { readSchemeNames, readSecurity, type Security } from './security.js';
 

@@ -1,6 +1,6 @@
 /** Security schemes and requirements. 1.0 distinguishes schemes by the member they have, the 0.x versions by `type`. */
 import { isObject, type JsonObject, type JsonValue } from '../../../jsonrpc/raw.js';
-import { camel, entriesOf, filled } from '../tolerant.js';
+import { camel, entriesOf, filled } from '../tolerant-readers.js';
 
 const FLOWS = ['authorizationCode', 'clientCredentials', 'deviceCode', 'implicit', 'password'] as const;
 /** The flows of 0.3; the device code flow is new in 1.0. */

@@ -1,14 +1,14 @@
 import type { JsonObject } from '../../../jsonrpc/raw.js';
-import { readVersion } from '../../detect.js';
 import type { Version } from '../../dialect.js';
 import type { AgentCard, AgentInterface, AgentSkill } from '../../model.js';
-import { filled } from '../tolerant.js';
+import { readVersion } from '../../version-detection.js';
+import { filled } from '../tolerant-readers.js';
 import { bindingOf } from './interfaces.js';
 import { schemeNames, writeOldRequirements, writeOldSchemes } from './security.js';
 
 export type CardStyle = '0.3' | '0.2' | '0.1';
 
-/** The protocol version that a card of each style names, if its cards name one. */
+/** The protocol version that a card of each style names. Absent for styles whose cards name no version. */
 const PROTOCOL_VERSIONS: { readonly [S in CardStyle]?: string } = { '0.3': '0.3.0', '0.2': '0.2.6' };
 
 /**

@@ -11,7 +11,7 @@ import { opened } from '../any-event.js';
 import { firstIsTask } from '../first-event.js';
 import { sessionId } from '../ids.js';
 import { withNotes } from '../metadata-notes.js';
-import { camel, objectAt, optionalFlag, optionalText, Unreadable } from '../tolerant.js';
+import { camel, objectAt, optionalFlag, optionalText, Unreadable } from '../tolerant-readers.js';
 import { LastStatus, type ReadEvent, readEvent as readLaterEvent } from '../v0_3/event.js';
 import { Numbers, readChunk, readStatus, readTask, stateFor, taskOfMessage, writeChunk, writeStatus } from './task.js';
 

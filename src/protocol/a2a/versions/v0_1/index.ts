@@ -1,13 +1,13 @@
 /** A2A 0.1, as of April 2025: only tasks, whose ids the clients choose, over JSON-RPC. */
 import { isObject, type JsonObject, type JsonValue } from '../../../jsonrpc/raw.js';
 import type { Dialect, StreamContext } from '../../dialect.js';
-import { readError, writeRpcError } from '../../errors.js';
 import type { Operation, RequestOf, ResultOf, TaskPushNotificationConfig } from '../../model.js';
+import { readError, writeRpcError } from '../../wire-errors.js';
 import { readAnyEvent } from '../any-event.js';
 import { readCard } from '../card/read.js';
 import { writeOldCard } from '../card/write.js';
-import { fromAgent, fromClient } from '../direction.js';
-import { listAt, objectAt } from '../tolerant.js';
+import { fromAgent, fromClient } from '../read-from-peer.js';
+import { listAt, objectAt } from '../tolerant-readers.js';
 import { readPushList, readPushNames, readTaskPushConfig, writePushConfig } from '../v0_3/push.js';
 import { readCancel, readGet, readList, writeGet, writeList, writeTaskId } from '../v0_3/request.js';
 import { eventReader, eventWriter, readEvent } from './event.js';

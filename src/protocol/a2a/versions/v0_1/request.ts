@@ -2,7 +2,7 @@ import { randomUUID } from 'node:crypto';
 import { isObject, type JsonObject } from '../../../jsonrpc/raw.js';
 import type { SendMessageConfiguration, SendMessageRequest } from '../../model.js';
 import { sessionId } from '../ids.js';
-import { camel, filled, listAt, optionalInteger, optionalText, textAt } from '../tolerant.js';
+import { camel, filled, listAt, optionalInteger, optionalText, textAt } from '../tolerant-readers.js';
 import { readMessage } from '../v0_3/message.js';
 import { readPushConfig, writePushConfig } from '../v0_3/push.js';
 import { writeMessage } from './task.js';
@@ -10,7 +10,7 @@ import { writeMessage } from './task.js';
 /** Old samples list their accepted modes in the metadata, because 0.1 has no other member for them. */
 const MODES = 'acceptedOutputModes';
 
-/** The client chooses the task's id, so every message has one. Whether such a task exists is checked elsewhere. */
+/** The client chooses the id of the task, so every message names a task. Other code checks whether the task exists. */
 export function readSend(params: JsonObject): SendMessageRequest {
   const { id, sessionId: session, message, pushNotification, historyLength, metadata, ...rest } = camel(params);
   const { [MODES]: top, ...unknown } = rest;

@@ -21,7 +21,7 @@ import {
   optionalText,
   textAt,
   utc,
-} from '../tolerant.js';
+} from '../tolerant-readers.js';
 import { readMessage, writeRole } from '../v0_3/message.js';
 import { readPart, writePart } from '../v0_3/part.js';
 import { writeState } from '../v0_3/task.js';
@@ -182,7 +182,9 @@ export function writeTask(task: Task): JsonObject {
   };
 }
 
-/** A direct message as a task, since 0.1 has only tasks: a completed task whose status is the message. */
+/**
+ * A direct message as a task, because 0.1 has only tasks. The task is completed, and its status contains the message.
+ */
 export function taskOfMessage(message: Message, taskId: string | undefined): Task {
   const { contextId } = message;
   return {

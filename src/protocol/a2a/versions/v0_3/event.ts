@@ -10,7 +10,7 @@ import {
 } from '../../model.js';
 import { firstIsTask } from '../first-event.js';
 import { withNotes } from '../metadata-notes.js';
-import { camel, filled, objectAt, optionalFlag, optionalText, textAt, Unreadable } from '../tolerant.js';
+import { camel, filled, objectAt, optionalFlag, optionalText, textAt, Unreadable } from '../tolerant-readers.js';
 import { readArtifact, readMessage, writeArtifact, writeMessage } from './message.js';
 import type { Shape } from './part.js';
 import { readStatus, readTask, stateNote, writeStatus, writeTask } from './task.js';
@@ -146,7 +146,7 @@ export class LastStatus {
   }
 }
 
-/** Writes a stream in the form of 0.2 and 0.3, whose last status update has `final` (settled point 5). */
+/** Writes a stream in the form of 0.2 and 0.3, whose last status update has `final` (C-27). */
 export function eventWriter(shape: Shape, context: StreamContext): EventWriter {
   const last = new LastStatus(context);
   let over = false;

@@ -1,14 +1,14 @@
 /** A2A 0.3 in both of its JSON shapes, and 0.2, which is a subset. */
 import { isObject, type JsonObject, type JsonValue } from '../../../jsonrpc/raw.js';
 import type { Dialect, DialectId, Version } from '../../dialect.js';
-import { readError, writeRpcError } from '../../errors.js';
 import type { ListPushConfigsResponse, ListTasksResponse, Operation, RequestOf, ResultOf } from '../../model.js';
+import { readError, writeRpcError } from '../../wire-errors.js';
 import { opened, readAnyEvent } from '../any-event.js';
 import { writeProtoCard } from '../card/proto.js';
 import { readCard } from '../card/read.js';
 import { type CardStyle, writeOldCard } from '../card/write.js';
-import { fromAgent, fromClient } from '../direction.js';
-import { camel, listAt, objectAt, optionalInteger, Unreadable } from '../tolerant.js';
+import { fromAgent, fromClient } from '../read-from-peer.js';
+import { camel, listAt, objectAt, optionalInteger, Unreadable } from '../tolerant-readers.js';
 import { eventReader, eventWriter, writeReply } from './event.js';
 import type { Shape } from './part.js';
 import {

@@ -1,7 +1,7 @@
 import { isObject, type JsonObject, type JsonValue } from '../../../jsonrpc/raw.js';
 import type { Artifact, Message, Role } from '../../model.js';
 import { WRAPPED, withNotes, without } from '../metadata-notes.js';
-import { camel, filled, listAt, objectAt, optionalText, roleOf, textAt, Unreadable } from '../tolerant.js';
+import { camel, filled, listAt, objectAt, optionalText, roleOf, textAt, Unreadable } from '../tolerant-readers.js';
 import { readPart, type Shape, unwrapNoted, wrappedParts, writePart, writeProtoPart } from './part.js';
 
 /** The context that a reader of messages needs. */

@@ -1,7 +1,7 @@
 import { isObject, type JsonObject, type JsonValue } from '../../../jsonrpc/raw.js';
 import type { Part } from '../../model.js';
 import { FILENAME, MEDIA_TYPE, WRAPPED, withNotes, without } from '../metadata-notes.js';
-import { base64, camel, objectAt, optionalText, Unreadable } from '../tolerant.js';
+import { base64, camel, objectAt, optionalText, Unreadable } from '../tolerant-readers.js';
 
 /** The two JSON shapes of 0.3: its JSON Schema, and the ProtoJSON of its proto. */
 export type Shape = 'schema' | 'proto';

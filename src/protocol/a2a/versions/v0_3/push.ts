@@ -5,7 +5,7 @@ import type {
   PushConfigRequest,
   TaskPushNotificationConfig,
 } from '../../model.js';
-import { camel, filled, objectAt, optionalInteger, optionalText, readName, textAt } from '../tolerant.js';
+import { camel, filled, objectAt, optionalInteger, optionalText, readName, textAt } from '../tolerant-readers.js';
 import type { Shape } from './part.js';
 
 /** The bare configuration: the webhook's URL and its credentials. */

@@ -18,7 +18,7 @@ import {
   stateOf,
   textAt,
   Unreadable,
-} from '../tolerant.js';
+} from '../tolerant-readers.js';
 import { type Place, readMessage, writeMessage } from './message.js';
 import type { Shape } from './part.js';
 import { readPushConfig, taskName, writePushConfig } from './push.js';

@@ -2,7 +2,7 @@ import { isObject, type JsonObject, type JsonValue } from '../../../jsonrpc/raw.
 import { TASK_STATES, type Task, type TaskState, type TaskStatus } from '../../model.js';
 import { contentId, historyIds } from '../ids.js';
 import { restoredState, STATE, withNotes } from '../metadata-notes.js';
-import { camel, filled, listAt, objectAt, textAt, utc } from '../tolerant.js';
+import { camel, filled, listAt, objectAt, textAt, utc } from '../tolerant-readers.js';
 import { readArtifact, readMessage, withoutEmpty, writeArtifact, writeMessage } from './message.js';
 import type { Shape } from './part.js';
 

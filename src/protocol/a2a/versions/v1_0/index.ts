@@ -1,16 +1,16 @@
 /** A2A 1.0: the model itself, read and written without translation. */
 import { isObject, type JsonObject, type JsonValue } from '../../../jsonrpc/raw.js';
 import type { Dialect, EventReader } from '../../dialect.js';
-import { readError, writeRpcError } from '../../errors.js';
 import type { Operation, ResultOf, SendMessageResponse, StreamResponse } from '../../model.js';
+import { readError, writeRpcError } from '../../wire-errors.js';
 import { readAnyEvent } from '../any-event.js';
 import { readCard } from '../card/read.js';
-import { fromAgent, fromClient } from '../direction.js';
 import { firstIsTask } from '../first-event.js';
-import { camel, listAt, objectAt, optionalInteger, Unreadable } from '../tolerant.js';
+import { fromAgent, fromClient } from '../read-from-peer.js';
+import { camel, listAt, objectAt, optionalInteger, Unreadable } from '../tolerant-readers.js';
 import { readTaskPushConfig } from '../v0_3/push.js';
-import { isEvent, readTask } from './clean.js';
 import { readRequest } from './request.js';
+import { isEvent, readTask } from './usable-unchanged.js';
 
 /** Reads an event, or the response to SendMessage, which is either a task or a message. */
 function readEvent(wire: JsonValue): StreamResponse {

@@ -1,9 +1,9 @@
 import { isObject, type JsonObject, type JsonValue } from '../../../jsonrpc/raw.js';
 import type { Operation, RequestOf, SendMessageConfiguration, SendMessageRequest } from '../../model.js';
-import { camel, listAt, objectAt, optionalFlag, optionalInteger, optionalText, textAt } from '../tolerant.js';
+import { camel, listAt, objectAt, optionalFlag, optionalInteger, optionalText, textAt } from '../tolerant-readers.js';
 import { readPushConfig, readPushList, readPushNames, readTaskPushConfig } from '../v0_3/push.js';
 import { readCancel, readGet, readList } from '../v0_3/request.js';
-import { readMessage } from './clean.js';
+import { readMessage } from './usable-unchanged.js';
 
 const isIntegerOrAbsent = (value: JsonValue | undefined): boolean => value === undefined || Number.isInteger(value);
 const isTextOrAbsent = (value: JsonValue | undefined): boolean =>
