@@ -23,11 +23,10 @@ export const ASSESS: Command = {
   details:
     'TARGET is a URL (http, https, ws or wss), a command in quotes, or the name of a server or agent of the\n' +
     'configuration. The target self is every endpoint of the gateway of the configuration, which must be running. The\n' +
-    'target client starts a server that grades the MCP client\n' +
-    'that connects to it. Each requirement is checked over the wire; docs/assess.md lists the requirements. The probes\n' +
-    'only read, and call only tools that declare to be read-only, unless --active is given. Credentials go only to the\n' +
-    'host of the target. The exit code is 1 if no server or agent was recognised, if the score is below --gate, or if\n' +
-    'the time was not enough; otherwise it is 0.',
+    'target client starts a server that grades the MCP client that connects to it. Each requirement is checked over the\n' +
+    'wire; docs/assess.md lists the requirements. The probes only read, and call only tools that declare to be read-only,\n' +
+    'unless --active is given. Credentials go only to the host of the target. The exit code is 1 if no server or agent\n' +
+    'was recognised, if the score is below --gate, or if the time was not enough; otherwise it is 0.',
   flags: [
     CONFIG,
     { name: 'profile', value: 'NAME', description: `What counts: ${PROFILE_NAMES}. Default: standard.` },
