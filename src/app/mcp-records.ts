@@ -137,7 +137,17 @@ export function parkedRecords({ parked }: State, seal: Seal): ParkedRecords {
 const APPROVAL_MARGIN = 60_000;
 
 export function usedApprovals({ spentApprovals }: State): UsedApprovals {
-  return { spend: (id, ttl) => stored(spentApprovals.spend(id, ttl + APPROVAL_MARGIN)) };
+  return {
+    spend: async (id, principal, ttl) => {
+      const spent = await stored(spentApprovals.spend(id, principal, ttl + APPROVAL_MARGIN));
+      if (spent === 'full')
+        throw new ProtocolError('rate_limited', 'Too many of your calls were approved within a day; try again later', {
+          outcome: 'not_executed',
+          headers: { 'Retry-After': '3600' },
+        });
+      return spent === 'first';
+    },
+  };
 }
 
 /** Version verdicts are read once at the start and written in the background: no call waits for them. */

@@ -232,6 +232,9 @@ export const steps: readonly Step[] = [
       'ALTER TABLE outbox ADD COLUMN owner TEXT',
       'ALTER TABLE outbox ADD COLUMN bytes BIGINT',
       'CREATE INDEX outbox_owner ON outbox (owner, bytes) WHERE owner IS NOT NULL',
+      // So are the used approvals of a caller.
+      'ALTER TABLE spent_approvals ADD COLUMN owner TEXT',
+      'CREATE INDEX spent_approvals_owner ON spent_approvals (owner) WHERE owner IS NOT NULL',
     ],
   },
 ];

@@ -677,7 +677,12 @@ function registered(section: string, { url }: CountedUpstream, known: string): R
     [`POST /api/v1/${section}/{name}/check`]: { path: `/api/v1/${section}/new/check`, body: { url }, status: 200 },
     [`POST /api/v1/${section}`]: { body: { name: 'added', settings }, status: 201 },
     [`PUT /api/v1/${section}/{name}`]: { path, body: settings, headers: ANY_VERSION, status: 200 },
-    [`PATCH /api/v1/${section}/{name}`]: { path, body: { timeouts: { call: '9s' } }, headers: ANY_VERSION, status: 200 },
+    [`PATCH /api/v1/${section}/{name}`]: {
+      path,
+      body: { timeouts: { call: '9s' } },
+      headers: ANY_VERSION,
+      status: 200,
+    },
     [`POST /api/v1/${section}/{name}/restore`]: { path: `${path}/restore`, status: 404 },
     [`DELETE /api/v1/${section}/{name}`]: { path, headers: ANY_VERSION, status: 204 },
   };
