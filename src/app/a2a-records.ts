@@ -3,7 +3,7 @@ import { createHash } from 'node:crypto';
 import type { AgentRecords, NumberedEvent, PushRecord, TaskKey, TaskRecord } from '../core/a2a/tasks/task-records.js';
 import type { DialectId } from '../protocol/a2a/dialect.js';
 import { isTerminal, type StreamResponse, TASK_STATES, type Task } from '../protocol/a2a/model.js';
-import { type AgentTask, newId, type State, wallMs } from '../state/index.js';
+import { type AgentTask, type Dropped, newId, type State, wallMs } from '../state/index.js';
 import { storing } from './mcp-records.js';
 
 export interface AgentRecordsOptions {
@@ -11,13 +11,15 @@ export interface AgentRecordsOptions {
   readonly taskTtl: number;
   /** Whether other replicas share the database. */
   readonly shared: boolean;
+  /** Called after the oldest notifications of an owner were dropped, because too many waited or could not be delivered. */
+  readonly dropped?: (owner: string, numbers: Dropped) => void;
 }
 
 const stored = storing('tasks');
 const TERMINAL_STATES = TASK_STATES.filter(isTerminal);
 
-export function agentRecords(state: State, { taskTtl, shared }: AgentRecordsOptions): AgentRecords {
-  const { agentTasks: tasks, agentPushes: pushes, bus } = state;
+export function agentRecords(state: State, { taskTtl, shared, dropped }: AgentRecordsOptions): AgentRecords {
+  const { agentTasks: tasks, agentPushes: pushes, outbox, bus } = state;
   const changed = shared ? busHints(bus, 'task') : localHints();
   const meddled = shared ? busHints(bus, 'meddled') : localHints();
   /** Identifies this replica as the follower of a task. Each start of the process makes a new id. */
@@ -65,6 +67,11 @@ export function agentRecords(state: State, { taskTtl, shared }: AgentRecordsOpti
         }),
         'unknown',
       );
+      if (saved && notifications.length > 0) {
+        // The change is stored. If this fails, the next change bounds the queue.
+        const numbers = await outbox.trim(owner).catch(() => undefined);
+        if (numbers) dropped?.(owner, numbers);
+      }
       // A task that is terminal in its first record has no subscribers to notify.
       if (saved && (after > 0 || !isTerminal(name))) changed.send(record);
       if (saved && after > 0 && !held) meddled.send(record);

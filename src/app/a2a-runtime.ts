@@ -32,7 +32,7 @@ import { DeadLetters } from '../outbound/webhooks/dead-letters.js';
 import { WebhookSender } from '../outbound/webhooks/sender.js';
 import { dialect } from '../protocol/a2a/index.js';
 import type { Implementation } from '../protocol/mcp/model.js';
-import { newId, type Outbox, type Registry, type State, wallMs } from '../state/index.js';
+import { type Dropped, newId, type Outbox, type Registry, type State, wallMs } from '../state/index.js';
 import type { Log } from '../telemetry/log.js';
 import { agentRecords } from './a2a-records.js';
 import { fingerprintOf } from './fingerprint.js';
@@ -107,9 +107,13 @@ export class A2aRuntime {
     const { admission, pipeline } = mcp;
     const { a2a, publicUrl } = config;
     const registry = state.registry as Registry<Entry>;
-    this.records = withPushSignal(agentRecords(state, { taskTtl: a2a.taskTtl, shared: replica.shared }), () =>
-      this.sender.nudge(),
-    );
+    const dropped = (owner: string, numbers: Dropped): void =>
+      log.warn(
+        { event: 'webhook.dropped', owner, ...numbers },
+        'dropped the oldest notifications of a caller: its webhooks do not accept them, and too many were stored',
+      );
+    const stored = agentRecords(state, { taskTtl: a2a.taskTtl, shared: replica.shared, dropped });
+    this.records = withPushSignal(stored, () => this.sender.nudge());
     const { records, directory } = this;
     this.keys = cardKeys(state, seal);
     const pushes = new PushNotifications({

@@ -3,6 +3,7 @@
 import type { Cluster } from '../core/cluster.js';
 import type { HostedTaskRecord, HostedTaskRecords } from '../core/era-bridge/hosted-task-record.js';
 import type { ParkedRecords } from '../core/era-bridge/parking.js';
+import { RecentMap } from '../core/recent-map.js';
 import { type Seal, SealBroken } from '../core/seal.js';
 import type { SessionProgress, SessionRecord, SessionRecords } from '../inbound/mcp/session/records.js';
 import type { UsedApprovals } from '../interceptors/approval.js';
@@ -19,6 +20,9 @@ export const TASK_TTL = 60 * 60 * 1000;
 
 /** Lifetime of a stored verdict about a server's version. After this time, the next start probes the server again. */
 const VERDICT_LIFE = 7 * 24 * 60 * 60 * 1000;
+
+/** Verdicts in memory. */
+const MOST_VERDICTS = 10_000;
 
 /** Turns an unavailable database into a retryable error for the request that needs it; other requests succeed. */
 export const storing =
@@ -133,12 +137,23 @@ export function parkedRecords({ parked }: State, seal: Seal): ParkedRecords {
 const APPROVAL_MARGIN = 60_000;
 
 export function usedApprovals({ spentApprovals }: State): UsedApprovals {
-  return { spend: (id, ttl) => stored(spentApprovals.spend(id, ttl + APPROVAL_MARGIN)) };
+  return {
+    spend: async (id, principal, ttl) => {
+      const spent = await stored(spentApprovals.spend(id, principal, ttl + APPROVAL_MARGIN));
+      if (spent === 'full')
+        throw new ProtocolError('rate_limited', 'Too many of your calls were approved within a day; try again later', {
+          outcome: 'not_executed',
+          headers: { 'Retry-After': '3600' },
+        });
+      return spent === 'first';
+    },
+  };
 }
 
 /** Version verdicts are read once at the start and written in the background: no call waits for them. */
 export async function rememberedVerdicts(state: State, log: Log): Promise<VerdictStore> {
-  const known = new Map<string, Verdict>();
+  // Servers come and go while the gateway runs; the entry of a server that is gone is the first to be dropped.
+  const known = new RecentMap<Verdict>(MOST_VERDICTS);
   const store = state.verdicts;
   for (const { target, value } of await store.all()) known.set(target, value as Verdict);
   log.debug({ verdicts: known.size }, 'loaded the stored verdicts about server versions');

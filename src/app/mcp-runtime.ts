@@ -59,6 +59,8 @@ const TASK_BYTES = 128 * 1024 * 1024;
 /** The replica that owns a process keeps a question this much longer than the replica that serves the caller. */
 const HELD_MARGIN = 60_000;
 
+const FORGETFUL: VerdictStore = { recall: () => undefined, remember: () => {} };
+
 export interface McpRuntimeOptions {
   readonly config: Config;
   /** The configuration in effect; servers registered at run time are checked against it. */
@@ -246,11 +248,17 @@ export class McpRuntime {
   /** A server outside of the catalog, to try settings before they are registered. The caller closes it. */
   trial(name: string, written: object): Upstream {
     const { settings } = readRegistration('servers', name, written, { config: this.options.live() });
-    return this.upstream(name, settings, true);
+    // Nothing is learned about a server that is perhaps never registered.
+    return this.upstream(name, settings, true, FORGETFUL);
   }
 
-  private upstream(name: string, settings: ServerConfig, guarded: boolean): Upstream {
-    const { safeHttp, config, info, log, verdicts, credentials, explains, reporting, replica, state } = this.options;
+  private upstream(
+    name: string,
+    settings: ServerConfig,
+    guarded: boolean,
+    verdicts: VerdictStore = this.options.verdicts,
+  ): Upstream {
+    const { safeHttp, config, info, log, credentials, explains, reporting, replica, state } = this.options;
     const build = (): Upstream =>
       buildUpstream(name, settings, {
         limits: config.limits,

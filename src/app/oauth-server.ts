@@ -10,6 +10,7 @@ import { localKeys } from '../identity/key-sets.js';
 import { LoginLimits, RequestLimits } from '../identity/oauth-server/login-limits.js';
 import { PATHS } from '../identity/oauth-server/paths.js';
 import { RevocationList } from '../identity/oauth-server/revocation-list.js';
+import { Revocations } from '../identity/oauth-server/revocations.js';
 import { ALGORITHM, type SigningKeyRecord, SigningKeys } from '../identity/oauth-server/signing-keys.js';
 import { type SendHttp, UpstreamLogin } from '../identity/oauth-server/upstream-login.js';
 import { Users } from '../identity/oauth-server/users.js';
@@ -106,7 +107,7 @@ export async function startOAuthServer(options: OAuthServerSettings): Promise<Bu
     },
     keys,
     records,
-    revocations,
+    revocations: new Revocations(revocations, state.bus, wallMs),
     list,
     seal,
     user,

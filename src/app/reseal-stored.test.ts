@@ -6,6 +6,7 @@ import { afterEach, beforeEach, expect, test } from 'vitest';
 import { configFrom } from '../config/load.js';
 import { Seal } from '../core/seal.js';
 import { RecordAdapter } from '../identity/oauth-server/record-adapter.js';
+import { Revocations } from '../identity/oauth-server/revocations.js';
 import { type State, wallMs } from '../state/index.js';
 import { withCommandStorage } from './command-storage.js';
 import { signingKeys } from './oauth-server.js';
@@ -23,7 +24,12 @@ const configOf = (...keys: string[]) => configFrom({ data: folder, state: { keys
 /** The parts of the authorization server that outlive a key of `state.keys`. */
 function partsOf(state: State) {
   const seal = new Seal(state.keyring, wallMs);
-  const options = { records: state.oauthRecords, revocations: state.oauthRevocations, seal, now: wallMs };
+  const options = {
+    records: state.oauthRecords,
+    revocations: new Revocations(state.oauthRevocations, state.bus, wallMs),
+    seal,
+    now: wallMs,
+  };
   return {
     keys: signingKeys(state, seal),
     clients: new RecordAdapter('Client', options),

@@ -20,8 +20,11 @@ export interface ApprovalPolicy {
 
 /** Used approvals: each counts once, across replicas and restarts. */
 export interface UsedApprovals {
-  /** Returns true for the first use. The use is stored for at least `ttl` milliseconds. */
-  spend(id: string, ttl: number): Promise<boolean>;
+  /**
+   * Returns true for the first use. The use is stored for at least `ttl` milliseconds. Rejects if too many uses of the
+   * principal are stored.
+   */
+  spend(id: string, principal: string, ttl: number): Promise<boolean>;
 }
 
 /** The key of the gateway's own question, in the same map as the questions of servers. */
@@ -82,7 +85,7 @@ export function approval(
 
   /** Uses the approval before the call continues, so a call that fails afterwards cannot use it again. */
   const spend = async (id: string, context: McpContext, next: Next, rule: string): Promise<CallResult> => {
-    if (await used.spend(id, ttl)) {
+    if (await used.spend(id, context.caller.principal.key, ttl)) {
       context.notes.decision = { decision: 'approved', rule, by: context.caller.principal.key };
       return goOn(context, next);
     }

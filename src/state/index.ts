@@ -49,7 +49,14 @@ export { type Change, type Document, Documents, type NewDocument } from './store
 export { type OAuthRecord, OAuthRecords, type StoredOAuthRecord } from './stores/oauth-records.js';
 export { OAuthRevocations, type Revocation } from './stores/oauth-revocations.js';
 export { type OAuthUser, OAuthUsers } from './stores/oauth-users.js';
-export { type Claimed, type DeadLetter, type Message, messageStatement, Outbox } from './stores/outbox.js';
+export {
+  type Claimed,
+  type DeadLetter,
+  type Dropped,
+  type Message,
+  messageStatement,
+  Outbox,
+} from './stores/outbox.js';
 export { ParkedCalls } from './stores/parked.js';
 export { type PinDetail, Pins } from './stores/pins.js';
 export { Registry, type RegistryRow } from './stores/registry.js';

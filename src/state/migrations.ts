@@ -225,6 +225,18 @@ export const steps: readonly Step[] = [
     // Replicas read the entries that changed since a revision.
     statements: ['CREATE INDEX registry_rev ON registry (kind, rev)'],
   },
+  {
+    v: 15,
+    statements: [
+      // The messages of an owner are bounded in number and bytes. Messages of earlier versions have no owner.
+      'ALTER TABLE outbox ADD COLUMN owner TEXT',
+      'ALTER TABLE outbox ADD COLUMN bytes BIGINT',
+      'CREATE INDEX outbox_owner ON outbox (owner, bytes) WHERE owner IS NOT NULL',
+      // So are the used approvals of a caller.
+      'ALTER TABLE spent_approvals ADD COLUMN owner TEXT',
+      'CREATE INDEX spent_approvals_owner ON spent_approvals (owner) WHERE owner IS NOT NULL',
+    ],
+  },
 ];
 
 export interface MigrateOptions {

@@ -620,6 +620,110 @@ test('every route is refused, or serves no server and no agent', async () => {
   expect(missed).toEqual([]);
 });
 
+/** A request to a route of the management API that the route carries out, as its status shows. */
+interface Managed {
+  /** Without it the path of the route, with `p` for its parameters. */
+  readonly path?: string | (() => string);
+  readonly body?: object;
+  readonly headers?: Readonly<Record<string, string>>;
+  readonly status: number;
+}
+
+const ANY_VERSION = { 'if-match': '*' };
+
+/** In this order: what one request adds, later ones change and remove. */
+const managed = (made: { session: string; key: string }): Readonly<Record<string, Managed>> => ({
+  'GET /api/v1/me': { status: 200 },
+  'GET /api/v1/status': { status: 200 },
+  'GET /api/v1/replicas': { status: 200 },
+  'GET /api/v1/views': { status: 200 },
+  'GET /api/v1/views/{name}': { status: 404 },
+  ...registered('servers', server, 'counted'),
+  ...registered('agents', agent, 'one'),
+  'GET /api/v1/sessions': { status: 200 },
+  'DELETE /api/v1/sessions/{id}': { path: `/api/v1/sessions/${made.session}`, status: 204 },
+  'GET /api/v1/tasks': { status: 200 },
+  'GET /api/v1/agent-tasks': { status: 200 },
+  'GET /api/v1/parked': { status: 200 },
+  'POST /api/v1/keys': { body: { name: 'added', expires: '1h' }, status: 201 },
+  'GET /api/v1/keys': { status: 200 },
+  'DELETE /api/v1/keys/{id}': { path: () => `/api/v1/keys/${made.key}`, status: 204 },
+  'GET /api/v1/policy': { status: 200 },
+  'POST /api/v1/policy/explain': { body: { caller: 'ada', tool: 'counted__add' }, status: 200 },
+  'GET /api/v1/pins': { status: 200 },
+  'POST /api/v1/pins/approve': { body: { server: 'counted', kind: 'tool', name: 'add', seen: 'x' }, status: 412 },
+  'DELETE /api/v1/pins/{of}': { path: '/api/v1/pins/counted', status: 204 },
+  'GET /api/v1/audit': { status: 200 },
+  'GET /api/v1/audit/verify': { status: 200 },
+  'GET /api/v1/webhooks': { status: 200 },
+  'POST /api/v1/webhooks/{id}/retry': { status: 404 },
+  'GET /api/v1/scores': { status: 200 },
+  'POST /api/v1/routing/explain': { body: { query: 'add', server: 'counted' }, status: 200 },
+  'GET /api/v1/routing/stats': { status: 200 },
+  'DELETE /api/v1/routing/outcomes': { path: '/api/v1/routing/outcomes?server=counted', status: 200 },
+  'GET /api/v1/config': { status: 200 },
+  'POST /api/v1/config/reload': { body: { preview: true }, status: 400 },
+  'GET /api/v1/tail': { status: 200 },
+  'GET /api/v1/recording': { status: 200 },
+});
+
+/** The gateway itself asks a server or agent for its lists once it is enabled, so the added one stays disabled. */
+function registered(section: string, { url }: CountedUpstream, known: string): Readonly<Record<string, Managed>> {
+  const path = `/api/v1/${section}/added`;
+  const settings = { url, enabled: false };
+  return {
+    [`GET /api/v1/${section}`]: { status: 200 },
+    [`GET /api/v1/${section}/{name}`]: { path: `/api/v1/${section}/${known}`, status: 200 },
+    [`POST /api/v1/${section}/{name}/check`]: { path: `/api/v1/${section}/new/check`, body: { url }, status: 200 },
+    [`POST /api/v1/${section}`]: { body: { name: 'added', settings }, status: 201 },
+    [`PUT /api/v1/${section}/{name}`]: { path, body: settings, headers: ANY_VERSION, status: 200 },
+    [`PATCH /api/v1/${section}/{name}`]: {
+      path,
+      body: { timeouts: { call: '9s' } },
+      headers: ANY_VERSION,
+      status: 200,
+    },
+    [`POST /api/v1/${section}/{name}/restore`]: { path: `${path}/restore`, status: 404 },
+    [`DELETE /api/v1/${section}/{name}`]: { path, headers: ANY_VERSION, status: 204 },
+  };
+}
+
+test('no route of the management API contacts a server or an agent, except those of tools', async () => {
+  const client = await overHttp('/mcp', DATES.at(-1)!);
+  await client.request('initialize', initializing(DATES.at(-1)!));
+  const { items } = (await (await fetch(`${gateway.url}/api/v1/sessions`)).json()) as { items: { id: string }[] };
+  const made = { session: items.at(-1)!.id, key: '' };
+  const requests = Object.entries(managed(made));
+  const served = gateway.routes.map(({ method, path }) => `${method} ${path}`);
+  const ofManagement = served.filter((name) => / \/api\/v1\/(?!tools)/.test(name));
+  expect(requests.map(([name]) => name).sort()).toEqual(ofManagement.sort());
+  deny();
+  for (const [name, { path, body, headers, status }] of requests) {
+    const [method, route] = name.split(' ') as [string, string];
+    const abort = new AbortController();
+    const place = typeof path === 'function' ? path() : (path ?? route.replace(/\{\w+\}/, 'p'));
+    const reply = await fetch(gateway.url + place, {
+      method,
+      signal: abort.signal,
+      headers: { ...headers, ...(body && { 'content-type': 'application/json' }) },
+      ...(body && { body: JSON.stringify(body) }),
+    });
+    const streams = reply.headers.get('content-type')?.startsWith('text/event-stream') === true;
+    const text = streams ? '' : await reply.text();
+    abort.abort();
+    expect({ name, status: reply.status, text }).toEqual({ name, status, text });
+    if (name === 'POST /api/v1/keys') made.key = (JSON.parse(text) as { id: string }).id;
+    expect(contacts(), name).toEqual(before);
+  }
+  expect(denied).toEqual([]);
+  // A contact that a route began in the background comes before those of these calls.
+  denying = false;
+  await modernHttp('tools/call', PARAMS['tools/call']!, '/mcp');
+  await rpc('/a2a/one', 'SendMessage', REQUESTS.SendMessage, '1.0');
+  const more = contacts().length - before.length;
+  expect([more, server.contacts.includes('tools/call'), agent.contacts.at(-1)]).toEqual([2, true, 'SendMessage']);
+});
+
 /** Bodies of REST routes that lead to a server. */
 const REST_BODIES: Readonly<Record<string, object>> = {
   '/mcp-rest/tools/call': { server_id: 'counted', name: 'add' },

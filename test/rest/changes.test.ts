@@ -1,5 +1,6 @@
 /** Servers and agents registered, changed and removed through the routes of LiteLLM and RouteIQ. */
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { openDb } from '../../src/state/open-db.js';
 import type { CountedUpstream } from '../pipeline/upstreams.js';
 import { modern, startItems } from '../policy/world.js';
 import { eventually } from '../support/eventually.js';
@@ -241,6 +242,19 @@ describe('S0-06: POST /mcp-rest/test', () => {
     expect(body.tools.map(({ name }: { name: string }) => name)).toEqual(['add', 'cloaked']);
     expect((await admin('/v1/mcp/server', 'GET')).body).toHaveLength(6);
     expect((await admin('/v1/mcp/server/open', 'GET')).body.url).not.toBe(extra.url);
+  });
+
+  test('stores nothing about the servers that it tries', async () => {
+    const db = await openDb({ data: world.data });
+    const verdicts = () => db.q('SELECT target FROM era_verdicts ORDER BY target');
+    try {
+      const before = await verdicts();
+      expect(before.length).toBeGreaterThan(0);
+      for (let i = 0; i < 5; i++) expect((await trial('connection', { url: extra.url })).status).toBe(200);
+      expect(await verdicts()).toEqual(before);
+    } finally {
+      await db.close();
+    }
   });
 
   test('reports the failure of the server, and refuses what a registration may not contain', async () => {

@@ -14,6 +14,8 @@ export { ADA, BOB };
 
 export interface RestWorld {
   readonly url: string;
+  /** The folder with the data of the gateway. */
+  readonly data: string;
   readonly gateway: RunningGateway;
   readonly echo: EchoServer;
   readonly secret: CountedUpstream;
@@ -56,6 +58,7 @@ export async function startRestWorld(more: object = {}): Promise<RestWorld> {
   await gateway.settled(10_000);
   return {
     url: gateway.url,
+    data: join(folder, 'data'),
     gateway,
     echo,
     secret,

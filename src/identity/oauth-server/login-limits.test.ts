@@ -38,3 +38,15 @@ test('guesses for many users from one address are limited, and those of many add
   for (let i = 0; i < 3; i++) expect(await attacked.attempt(ada)).toBeUndefined();
   expect(await attacked.attempt(ada)).toBe(900);
 });
+
+test('an address that tries any number of user names adds a bounded number of counters', async () => {
+  const keys = new Set<string>();
+  const counters = new Counters();
+  const incr = async (key: string, n: number, ttlMs: number): Promise<number> => {
+    keys.add(key);
+    return counters.incr(key, n, ttlMs);
+  };
+  const own = new LoginLimits({ incr });
+  for (let i = 0; i < 1_000; i++) await own.attempt({ ...ada, account: `user-${i}` });
+  expect(keys.size).toBe(201);
+});

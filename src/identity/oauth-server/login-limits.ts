@@ -30,10 +30,11 @@ export class LoginLimits {
   /** Counts an attempt. Returns undefined, or the seconds after which another attempt is possible. */
   async attempt({ address, account, device }: LoginAttempt): Promise<number | undefined> {
     const { pair, all, user } = keysOf({ address, account, device });
-    const [ofPair, ofAll, ofUser] = await Promise.all([this.add(pair, 1), this.add(all, 1), this.add(user, 1)]);
-    const most = ofUser > PER_ACCOUNT ? PER_PAIR_UNDER_ATTACK : PER_PAIR;
-    const over = device === undefined ? ofAll > PER_ADDRESS || ofPair > most : ofPair > PER_PAIR;
-    return over ? WINDOW / 1_000 : undefined;
+    // An address over its limit adds no counters: it could name any number of users.
+    if ((await this.add(all, 1)) > PER_ADDRESS) return WINDOW / 1_000;
+    const [ofPair, ofUser] = await Promise.all([this.add(pair, 1), this.add(user, 1)]);
+    const most = device === undefined && ofUser > PER_ACCOUNT ? PER_PAIR_UNDER_ATTACK : PER_PAIR;
+    return ofPair > most ? WINDOW / 1_000 : undefined;
   }
 
   /** Takes back the count of `attempt`, because the password was right. */

@@ -3,19 +3,20 @@ import { createHmac, randomBytes, timingSafeEqual } from 'node:crypto';
 import { createLocalJWKSet, type JSONWebKeySet, type JWTPayload, jwtVerify } from 'jose';
 import type { Provider } from 'oidc-provider';
 import type { Seal } from '../../core/seal.js';
-import type { OAuthRecords, OAuthRevocations, OAuthUser } from '../../state/index.js';
+import type { OAuthRecords, OAuthUser } from '../../state/index.js';
 import { isLoopbackUrl } from './client-rules.js';
 import { OWN_CLIENT, PATHS } from './paths.js';
 import { buildProvider, type ProviderSettings } from './provider.js';
 import { revokeGrant } from './record-adapter.js';
-import { REVOCATION_LIFE, type RevocationList, tokenRevocation } from './revocation-list.js';
+import type { RevocationList } from './revocation-list.js';
+import type { Revocations } from './revocations.js';
 import { ALGORITHM, type CurrentKeys, type SigningKeys } from './signing-keys.js';
 
 export interface OAuthServerOptions {
   readonly settings: ProviderSettings;
   readonly keys: SigningKeys;
   readonly records: OAuthRecords;
-  readonly revocations: OAuthRevocations;
+  readonly revocations: Revocations;
   readonly list: RevocationList;
   readonly seal: Seal;
   user(id: string): Promise<OAuthUser | undefined>;
@@ -61,8 +62,10 @@ export interface AskingClient {
 type Interaction = InstanceType<Provider['Interaction']>;
 type Result = NonNullable<Interaction['result']>;
 
-/** A user has at most this many grants; the oldest end first. */
-const MOST_GRANTS = 50;
+const DAY = 24 * 3_600_000;
+/** A grant has at most this many used refresh tokens of a day, or what so many clients use that refresh in time. */
+const MOST_USED = 2_000;
+const CLIENTS_OF_GRANT = 20;
 
 export class OAuthServer {
   private built: { readonly keys: CurrentKeys; readonly provider: Provider } | undefined;
@@ -83,7 +86,8 @@ export class OAuthServer {
     if (this.built?.keys !== keys) {
       const { settings, records, revocations, seal, user, isOurs, fetchClient, errorPage, failed, reused, now } =
         this.options;
-      const storage = { records, revocations, seal, now };
+      const mostUsed = Math.max(MOST_USED, Math.ceil((CLIENTS_OF_GRANT * DAY) / settings.accessTokenLife));
+      const storage = { records, revocations, seal, now, mostUsed };
       const provider = buildProvider({
         settings,
         keys,
@@ -200,7 +204,6 @@ export class OAuthServer {
     for (const [resource, scopes] of Object.entries(missingResourceScopes ?? {}))
       grant.addResourceScope(resource, scopes.join(' '));
     const grantId = await grant.save();
-    await this.limitGrants(account);
     return finish(found, { ...found.lastSubmission, consent: { grantId } });
   }
 
@@ -224,11 +227,6 @@ export class OAuthServer {
     return `${this.issuer}${PATHS.authorize}?${query}`;
   }
 
-  private async limitGrants(account: string): Promise<void> {
-    const { records } = this.options;
-    for (const id of await records.beyond('Grant', account, MOST_GRANTS)) await revokeGrant(this.options, id);
-  }
-
   /**
    * The claims of an access token of this server; undefined if the token is not valid, or was issued to another client
    * than `clientId`.
@@ -247,9 +245,10 @@ export class OAuthServer {
   }
 
   /** Revokes an access token (RFC 7009). oidc-provider cannot do this, because it does not store access tokens. */
-  async revokeAccessToken({ jti }: JWTPayload): Promise<void> {
-    if (jti === undefined) return;
-    await this.options.revocations.add(tokenRevocation(jti), REVOCATION_LIFE);
+  async revokeAccessToken({ jti, sub, gid, exp }: JWTPayload): Promise<void> {
+    if (jti === undefined || sub === undefined || exp === undefined) return;
+    const ended = await this.options.revocations.endToken({ jti, user: sub, expiresAt: exp * 1_000 });
+    if (!ended) await revokeGrant(this.options, String(gid));
     await this.options.list.refresh();
   }
 }

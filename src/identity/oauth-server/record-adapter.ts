@@ -1,8 +1,8 @@
 import { type Adapter, type AdapterPayload, errors } from 'oidc-provider';
 import type { Seal } from '../../core/seal.js';
-import type { OAuthRecords, OAuthRevocations, StoredOAuthRecord } from '../../state/index.js';
+import type { OAuthRecords, StoredOAuthRecord } from '../../state/index.js';
 import { recordId } from './record-id.js';
-import { grantRevocation, REVOCATION_LIFE } from './revocation-list.js';
+import type { Revocations } from './revocations.js';
 
 const MINUTE = 60_000;
 const DAY = 24 * 60 * MINUTE;
@@ -24,17 +24,31 @@ const SEALED_FOR = 3_650 * DAY;
  * first are removed. If new rows were refused instead, a flood of a few addresses would keep everybody out for a day.
  */
 const MOST: Readonly<Record<string, number>> = { Client: 10_000, Interaction: 20_000, Session: 100_000 };
+/**
+ * The most rows of these kinds of a user, beside the one that was just made. Those that would end first are removed:
+ * they were not used for the longest time.
+ */
+const MOST_OF_USER: Readonly<Record<string, number>> = { Grant: 50, Session: 100 };
+/** The most refresh tokens of a grant that can be used. The ones that were issued first are removed. */
+const MOST_UNUSED = 50;
+/** The most used refresh tokens of a grant that are kept, if not `mostUsed`. */
+const MOST_USED = 2_000;
 const COUNT_EVERY = 5_000;
 /** The part of the rows that is removed at a time. */
 const REMOVED_PART = 0.01;
 
 export interface RecordAdapterOptions {
   readonly records: OAuthRecords;
-  readonly revocations: Pick<OAuthRevocations, 'add'>;
+  readonly revocations: Pick<Revocations, 'endGrant'>;
   readonly seal: Seal;
   readonly now: () => number;
   /** Limit on the rows of a kind, in place of `MOST`. */
   readonly most?: Readonly<Record<string, number>>;
+  /**
+   * The most used refresh tokens of a grant that are kept to notice their second use. Beyond this number the grant waits
+   * until the first ones are forgotten. If they were removed instead, a thief could hide a theft behind many refreshes.
+   */
+  readonly mostUsed?: number | undefined;
 }
 
 /** Stores the models of oidc-provider in our database: encrypted, bound to their row (S18), bounded in number. */
@@ -64,6 +78,9 @@ export class RecordAdapter implements Adapter {
       account: accountId,
       expiresAt,
     });
+    if (this.model === 'RefreshToken' && grantId !== undefined)
+      await records.removeUnused(this.model, recordId(grantId), MOST_UNUSED);
+    if (accountId !== undefined) await this.limitUser(accountId, id);
   }
 
   async find(value: string): Promise<AdapterPayload | undefined> {
@@ -80,23 +97,28 @@ export class RecordAdapter implements Adapter {
 
   /** Exactly one request uses a code or refresh token, over all replicas. A second use revokes the grant. */
   async consume(value: string): Promise<void> {
-    const { records } = this.options;
+    const { records, mostUsed = MOST_USED } = this.options;
     const id = recordId(value);
-    if (await records.consume(this.model, id, NOTICE_REUSE)) return;
-    const grant = this.opened(await records.get(this.model, id))?.grantId;
-    if (grant !== undefined) await this.revokeByGrantId(grant);
+    const bound = this.model === 'RefreshToken' ? mostUsed : undefined;
+    if (await records.consume(this.model, id, NOTICE_REUSE, bound)) return;
+    const found = this.opened(await records.get(this.model, id));
+    if (found && found['consumed'] === undefined) throw tooMany();
+    if (found?.grantId !== undefined) await revokeGrant(this.options, recordId(found.grantId));
     throw new errors.InvalidGrant(`the ${this.model} was used already`);
   }
 
   async destroy(value: string): Promise<void> {
     const id = recordId(value);
-    await this.options.records.remove(this.model, id);
-    if (this.model === 'Grant') await this.options.revocations.add(grantRevocation(id), REVOCATION_LIFE);
+    if (this.model === 'Grant') await revokeGrant(this.options, id);
+    else await this.options.records.remove(this.model, id);
   }
 
-  /** Ends the grant with all its codes and tokens. Its access tokens are refused within a second on every replica. */
+  /**
+   * Ends the grant with all its codes and tokens. Its access tokens are refused within a second on every replica.
+   * The provider calls this for each model at the same time; the call for access tokens does the work of all.
+   */
   async revokeByGrantId(grantId: string): Promise<void> {
-    await revokeGrant(this.options, recordId(grantId));
+    if (this.model === 'AccessToken') await revokeGrant(this.options, recordId(grantId));
   }
 
   private sealed(id: string, payload: AdapterPayload): string {
@@ -120,6 +142,16 @@ export class RecordAdapter implements Adapter {
     };
   }
 
+  private async limitUser(account: string, newest: string): Promise<void> {
+    const most = MOST_OF_USER[this.model];
+    if (most === undefined) return;
+    const { records } = this.options;
+    for (const id of await records.beyond(this.model, account, { most, newest })) {
+      if (this.model === 'Grant') await revokeGrant(this.options, id);
+      else await records.remove(this.model, id);
+    }
+  }
+
   private async makeRoom(): Promise<void> {
     const most = (this.options.most ?? MOST)[this.model];
     if (most === undefined) return;
@@ -134,13 +166,24 @@ export class RecordAdapter implements Adapter {
   }
 }
 
-/** Revokes a grant by the id of its record. */
+/** The client keeps its refresh token, and may use it later. */
+function tooMany(): Error {
+  const text = 'too many refreshes of this grant within a day; try again later';
+  return Object.assign(new errors.CustomOIDCProviderError('temporarily_unavailable', text), {
+    status: 429,
+    statusCode: 429,
+  });
+}
+
+/** Revokes a grant by the id of its record. A grant without a record was revoked before. */
 export async function revokeGrant(
   { records, revocations }: Pick<RecordAdapterOptions, 'records' | 'revocations'>,
   id: string,
 ): Promise<void> {
+  const account = await records.accountOf('Grant', id);
+  if (account === undefined) return;
   // The tokens of the grant are refused before its records are gone.
-  await revocations.add(grantRevocation(id), REVOCATION_LIFE);
+  await revocations.endGrant(id, account);
   await records.removeGrant(id);
   await records.remove('Grant', id);
 }

@@ -1,7 +1,7 @@
 import { afterEach, describe, expect, it } from 'vitest';
 import { CALLER, card, exchange, json, Stage, saying, TASK } from '../../../test/support/remote-agents.js';
 import { Egress } from '../egress.js';
-import { type Choice, candidates } from './interfaces.js';
+import { type Choice, candidates, guesses } from './interfaces.js';
 
 const stage = new Stage();
 afterEach(() => stage.close());
@@ -31,6 +31,17 @@ describe('C-2 C-3 the called interface', () => {
       'JSONRPC 1.0 http://10.0.0.5:4000/rpc',
     ]);
     expect(shown(candidates(both, choice({ binding: 'jsonrpc' })))).toEqual(['JSONRPC 1.0 http://10.0.0.5:4000/rpc']);
+  });
+
+  it('is one of the first hundred: the cost of a card that lists thousands is bounded', () => {
+    const listed = Array.from({ length: 5_000 }, (_, i) => ({ url: `http://10.0.0.5:4000/${i}` }));
+    const old = listed.map(({ url }) => ({ url, transport: 'JSONRPC' }));
+    for (const many of [card(listed), card([], { url: listed[0]!.url, additionalInterfaces: old })]) {
+      const found = candidates(many, choice());
+      expect(found).toHaveLength(100);
+      expect(found[0]!.url).toBe('http://10.0.0.5:4000/0');
+      expect(guesses(found, choice()).length).toBeLessThan(1_000);
+    }
   });
 
   it('is the configured interface, with or without a card', () => {

@@ -234,7 +234,7 @@ export class RemoteAgent implements Agent {
     return possible.find(({ key }) => !tried.has(key));
   }
 
-  /** Reads the interfaces of a new card. Closes open interfaces that are not in it. */
+  /** Reads the interfaces of a new card. Closes open interfaces that are not in it, and forgets what others proved. */
   private read({ fetched: { text, card } }: KnownCard): { readonly all: readonly Candidate[] } {
     const all = candidates(card, this.options.choice);
     this.offered = { of: text, all };
@@ -243,6 +243,8 @@ export class RemoteAgent implements Agent {
       this.wires.delete(key);
       wire.close?.();
     }
+    const possible = new Set([...all, ...guesses(all, this.options.choice)].map(({ key }) => key));
+    for (const key of this.proven) if (!possible.has(key)) this.proven.delete(key);
     return this.offered;
   }
 

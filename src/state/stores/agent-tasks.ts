@@ -345,12 +345,13 @@ export class AgentTasks<T = unknown> implements Expiring {
       ]);
     }
     for (const { id = newId(), lane, target, value } of messages) {
+      const json = JSON.stringify(value);
       statements.push([
-        `INSERT INTO outbox (id, lane, target, json, dead, attempts, due_at, claim, first_at, created_at)
+        `INSERT INTO outbox (id, lane, target, json, dead, attempts, due_at, claim, first_at, created_at, owner, bytes)
          SELECT CAST($4 AS TEXT), CAST($5 AS TEXT), CAST($6 AS TEXT), CAST($7 AS TEXT), 0, 0,
-           CAST($8 AS BIGINT), '', CAST($8 AS BIGINT), CAST($8 AS BIGINT)
+           CAST($8 AS BIGINT), '', CAST($8 AS BIGINT), CAST($8 AS BIGINT), CAST($2 AS TEXT), CAST($10 AS BIGINT)
          WHERE ${written(9)} ON CONFLICT (id) DO NOTHING`,
-        [...key, id, lane, target, JSON.stringify(value), now, mark],
+        [...key, id, lane, target, json, now, mark, Buffer.byteLength(json)],
       ]);
     }
     try {

@@ -1,5 +1,5 @@
 import { wallMs } from '../clock.js';
-import type { Db } from '../db.js';
+import type { Db, Value } from '../db.js';
 import type { Expiring } from '../sweeper.js';
 
 /** A record of the authorization server. `id` is a digest of the value that a client or a browser holds. */
@@ -60,15 +60,22 @@ export class OAuthRecords implements Expiring {
 
   /**
    * Marks a single-use record as used and keeps it for at most `keepMs`, so that a second use is noticed. Returns true
-   * for the first caller only, over all replicas.
+   * for the first caller only, over all replicas. With `mostUsed`, it returns false and changes nothing if the grant of
+   * the record has that many used records of this kind.
    */
-  async consume(model: string, id: string, keepMs: number): Promise<boolean> {
+  async consume(model: string, id: string, keepMs: number, mostUsed?: number): Promise<boolean> {
     const now = wallMs();
+    const params: Value[] = [model, id, now, now + keepMs];
+    const bounded =
+      mostUsed === undefined
+        ? ''
+        : `AND (SELECT COUNT(*) FROM oauth_records used WHERE used.grant_id = oauth_records.grant_id AND used.model = $1
+             AND used.consumed_at IS NOT NULL AND used.expires_at > $3) < $${params.push(mostUsed)}`;
     const rows = await this.#db.q(
       `UPDATE oauth_records SET consumed_at = $3,
          expires_at = CASE WHEN expires_at > $4 THEN CAST($4 AS BIGINT) ELSE expires_at END
-       WHERE model = $1 AND id = $2 AND consumed_at IS NULL AND expires_at > $3 RETURNING id`,
-      [model, id, now, now + keepMs],
+       WHERE model = $1 AND id = $2 AND consumed_at IS NULL AND expires_at > $3 ${bounded} RETURNING id`,
+      params,
     );
     return rows.length > 0;
   }
@@ -96,14 +103,35 @@ export class OAuthRecords implements Expiring {
     await this.#db.q('DELETE FROM oauth_records WHERE account = $1', [account]);
   }
 
-  /** The ids of a user's records of one kind, the newest first, without the `skip` newest. */
-  async beyond(model: string, account: string, skip: number): Promise<string[]> {
+  /** The user to whom a record belongs; undefined if there is no such record. */
+  async accountOf(model: string, id: string): Promise<string | undefined> {
+    const sql = 'SELECT account FROM oauth_records WHERE model = $1 AND id = $2';
+    const [row] = await this.#db.q<{ account: string | null }>(sql, [model, id]);
+    return row && (row.account ?? '');
+  }
+
+  /** The ids of a user's records of one kind, without the `most` that end last and without the newest. */
+  async beyond(
+    model: string,
+    account: string,
+    { most, newest }: { readonly most: number; readonly newest: string },
+  ): Promise<string[]> {
     const rows = await this.#db.q<{ id: string }>(
-      `SELECT id FROM oauth_records WHERE account = $1 AND model = $2
-       ORDER BY created_at DESC, id LIMIT 100 OFFSET CAST($3 AS INTEGER)`,
-      [account, model, skip],
+      `SELECT id FROM oauth_records WHERE account = $1 AND model = $2 AND id <> $4
+       ORDER BY expires_at DESC, id LIMIT 100 OFFSET CAST($3 AS INTEGER)`,
+      [account, model, most, newest],
     );
     return rows.map(({ id }) => id);
+  }
+
+  /** Removes the unused records of one kind of a grant, without the `most` newest. */
+  async removeUnused(model: string, grantId: string, most: number): Promise<void> {
+    await this.#db.q(
+      `DELETE FROM oauth_records WHERE model = $1 AND id IN
+         (SELECT id FROM oauth_records WHERE grant_id = $2 AND model = $1 AND consumed_at IS NULL
+          ORDER BY created_at DESC, id LIMIT 100 OFFSET CAST($3 AS INTEGER))`,
+      [model, grantId, most],
+    );
   }
 
   /** Removes the records of one kind that expire first. */

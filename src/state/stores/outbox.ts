@@ -53,8 +53,24 @@ export interface OutboxOptions {
   giveUpMs?: number;
   /** How long a dead message is kept; default: forever. */
   keepDeadMs?: number;
+  /** The most messages of an owner, waiting and dead, and their bytes. */
+  mostOfOwner?: OwnerLimits;
   random?: () => number;
 }
+
+export interface OwnerLimits {
+  readonly count: number;
+  readonly bytes: number;
+}
+
+export interface Dropped {
+  readonly waiting: number;
+  readonly dead: number;
+}
+
+const MOST_OF_OWNER: OwnerLimits = { count: 10_000, bytes: 256 * 1024 * 1024 };
+/** The part of the limits that is free after messages were dropped, so that not every new message drops one. */
+const FREED_PART = 0.1;
 
 const SECOND = 1_000;
 const MINUTE = 60 * SECOND;
@@ -120,6 +136,7 @@ export class Outbox<T = unknown> implements Expiring {
   readonly #leaseMs: number;
   readonly #giveUpMs: number;
   readonly #keepDeadMs: number;
+  readonly #mostOfOwner: OwnerLimits;
   readonly #random: () => number;
 
   constructor(db: Db, options: OutboxOptions = {}) {
@@ -127,6 +144,7 @@ export class Outbox<T = unknown> implements Expiring {
     this.#leaseMs = options.leaseMs ?? 30 * SECOND;
     this.#giveUpMs = options.giveUpMs ?? GIVE_UP_MS;
     this.#keepDeadMs = options.keepDeadMs ?? Number.POSITIVE_INFINITY;
+    this.#mostOfOwner = options.mostOfOwner ?? MOST_OF_OWNER;
     this.#random = options.random ?? Math.random;
   }
 
@@ -215,6 +233,41 @@ export class Outbox<T = unknown> implements Expiring {
   async giveUp(id: string, error: string): Promise<boolean> {
     const sql = `UPDATE outbox SET dead = 1, claim = '', error = $2 WHERE id = $1 AND dead = 0 RETURNING id`;
     return (await this.#db.q(sql, [id, error.slice(0, 500)])).length > 0;
+  }
+
+  /**
+   * Drops the oldest messages of an owner with too many, dead ones first. Returns their numbers; undefined if none had
+   * to be dropped.
+   */
+  async trim(owner: string): Promise<Dropped | undefined> {
+    const { count, bytes } = this.#mostOfOwner;
+    const [held] = await this.#db.q<{ count: number; bytes: number }>(
+      'SELECT COUNT(*) AS count, CAST(COALESCE(SUM(bytes), 0) AS BIGINT) AS bytes FROM outbox WHERE owner = $1',
+      [owner],
+    );
+    if (!held || (held.count <= count && held.bytes <= bytes)) return undefined;
+    const dropped = { waiting: 0, dead: 0 };
+    for (;;) {
+      const found = await this.#db.q<{ id: string; bytes: number; dead: number }>(
+        `SELECT id, bytes, dead FROM outbox WHERE owner = $1 ORDER BY dead DESC, created_at, id LIMIT $2`,
+        [owner, this.batch],
+      );
+      const surplus: string[] = [];
+      for (const row of found) {
+        if (held.count <= count * (1 - FREED_PART) && held.bytes <= bytes * (1 - FREED_PART)) break;
+        // The newest message stays, however large it is.
+        if (held.count === 1) break;
+        held.count -= 1;
+        held.bytes -= row.bytes;
+        surplus.push(row.id);
+      }
+      if (surplus.length === 0) return dropped;
+      const gone = await this.#db.q<{ dead: number }>(
+        `DELETE FROM outbox WHERE id IN (${surplus.map((_, i) => `$${i + 1}`).join(', ')}) RETURNING dead`,
+        surplus,
+      );
+      for (const { dead } of gone) dropped[dead === 1 ? 'dead' : 'waiting'] += 1;
+    }
   }
 
   /** The dead messages, or the one with this id. */

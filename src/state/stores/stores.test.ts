@@ -5,6 +5,7 @@ import { wallMs } from '../clock.js';
 import { type Db, isStateError, newId, Outbox, type State, Tasks } from '../index.js';
 import { Audit } from './audit.js';
 import { GIVE_UP_MS, RETRY_DELAYS_MS, retryDelay } from './outbox.js';
+import { SpentApprovals } from './spent-approvals.js';
 
 const sleep = (ms: number): Promise<void> => new Promise((resolve) => setTimeout(resolve, ms));
 const soon = (ms = 60_000): number => wallMs() + ms;
@@ -112,15 +113,27 @@ describe.each(ENGINES)('the stores on %s', (engine) => {
   test('exactly one replica spends an approval, and its row is removed after the expiry', async () => {
     const id = newId();
     const uses = await Promise.all(
-      Array.from({ length: 10 }, (_, i) => (i % 2 ? a : b).spentApprovals.spend(id, 60_000)),
+      Array.from({ length: 10 }, (_, i) => (i % 2 ? a : b).spentApprovals.spend(id, 'ada', 60_000)),
     );
-    expect(uses.filter(Boolean)).toHaveLength(1);
+    expect(uses.sort()).toEqual(['first', ...Array.from({ length: 9 }, () => 'used')]);
     // The row is kept for a day after its approval expires.
-    expect(await b.spentApprovals.spend(newId(), -60_000)).toBe(true);
+    expect(await b.spentApprovals.spend(newId(), 'ada', -60_000)).toBe('first');
     expect(await a.spentApprovals.sweep()).toBe(0);
-    expect(await b.spentApprovals.spend(newId(), -25 * 3_600_000)).toBe(true);
+    expect(await b.spentApprovals.spend(newId(), 'ada', -25 * 3_600_000)).toBe('first');
     expect(await a.spentApprovals.sweep()).toBe(1);
-    expect(await b.spentApprovals.spend(id, 60_000)).toBe(false);
+    expect(await b.spentApprovals.spend(id, 'ada', 60_000)).toBe('used');
+  });
+
+  test('a caller whose program approves in a loop stores a bounded number of approvals, and none is valid again', async () => {
+    const approvals = new SpentApprovals(a.db, 20);
+    const ids = Array.from({ length: 50 }, () => newId());
+    const uses: string[] = [];
+    for (const id of ids) uses.push(await approvals.spend(id, 'eve', 60_000));
+    expect(uses).toEqual(ids.map((_, i) => (i < 20 ? 'first' : 'full')));
+    expect(await approvals.spend(ids[0]!, 'eve', 60_000)).toBe('used');
+    expect(await approvals.spend(newId(), 'bob', 60_000)).toBe('first');
+    const [kept] = await a.db.q<{ n: number }>(`SELECT COUNT(*) AS n FROM spent_approvals WHERE owner = 'eve'`);
+    expect(kept).toEqual({ n: 20 });
   });
 
   test('the newer verdict wins, until it expires', async () => {

@@ -12,6 +12,9 @@ const BINDINGS = new Map<string, Binding>([
   ['GRPC', 'GRPC'],
 ]);
 
+/** The most interfaces of a card that are read. A hostile card could list so many that a comparison of all takes seconds. */
+const MOST_INTERFACES = 100;
+
 /** The binding for a name in any spelling; undefined for a URI, which names a custom binding. */
 export function bindingOf(name: JsonValue | undefined): Binding | undefined {
   if (name === undefined || name === '') return 'JSONRPC';
@@ -25,6 +28,7 @@ export function listedInterfaces(wire: JsonObject): AgentInterface[] {
   const { supportedInterfaces } = card;
   if (Array.isArray(supportedInterfaces)) {
     for (const item of supportedInterfaces) {
+      if (listed.length === MOST_INTERFACES) break;
       if (!isObject(item)) continue;
       const { url, protocolBinding, transport, protocolVersion, ...rest } = camel(item);
       if (typeof url !== 'string' || url === '') continue;
@@ -44,7 +48,7 @@ export function listedInterfaces(wire: JsonObject): AgentInterface[] {
         bindingOf(each.protocolBinding) === bindingOf(old.protocolBinding) &&
         readVersion(each.protocolVersion) === readVersion(old.protocolVersion),
     );
-    if (!same) listed.push(old);
+    if (!same && listed.length < MOST_INTERFACES) listed.push(old);
   }
   return listed;
 }
@@ -54,7 +58,7 @@ function oldInterfaces(card: JsonObject): AgentInterface[] {
   const protocolVersion = oldVersion(card);
   const made: AgentInterface[] = [];
   const add = (url: JsonValue | undefined, transport: JsonValue | undefined): void => {
-    if (typeof url !== 'string' || url === '') return;
+    if (typeof url !== 'string' || url === '' || made.length === MOST_INTERFACES) return;
     const protocolBinding = typeof transport === 'string' && transport !== '' ? transport : 'JSONRPC';
     if (made.some((each) => each.url === url && each.protocolBinding === protocolBinding)) return;
     made.push({ url, protocolBinding, protocolVersion });
