@@ -1,4 +1,5 @@
 /** Runs the hooks of one plugin: within its time, without harm to other calls, and with its policy for failures. */
+import { within } from '../core/timing.js';
 import { ProtocolError } from '../protocol/errors.js';
 import type { Log } from '../telemetry/log.js';
 import { ThrottledLog } from '../telemetry/throttled-log.js';
@@ -23,6 +24,9 @@ export interface ActivePluginOptions {
   readonly thread?: Pick<ThreadPlugin, 'watch' | 'turned' | 'abandon'> | undefined;
   readonly log: Log;
 }
+
+/** The longest wait for a thread that stands still when the time of a hook is over, in milliseconds. */
+const STANDING = 5_000;
 
 const PROBLEMS: Readonly<Record<FailureKind, string>> = {
   threw: 'failed',
@@ -157,7 +161,7 @@ export class ActivePlugin {
     return new Promise((resolve, reject) => {
       const late = async (): Promise<void> => {
         // A thread that stands still cannot answer: it turns soon, or it is blocked and ends.
-        await thread?.turned();
+        if (thread) await within(thread.turned(), STANDING, { ref: false });
         reject(new HookFailure('timeout'));
         thread?.abandon(answer);
       };

@@ -208,10 +208,11 @@ describe('code that never ends', () => {
     expect(ends).toMatchObject(Array.from({ length: 5 }, () => ({ status: 'rejected', reason: BLOCKED })));
   });
 
-  it('without processor time ends too', async () => {
+  it('without processor time ends too, and the call before', async () => {
     const waits = 'Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0);';
-    const { run } = await active(onRequest(`() => { ${waits} }`));
-    await expect(run()).rejects.toMatchObject(BLOCKED);
+    const { run, made } = await active(onRequest(`() => { ${waits} }`), { timeout: 50 });
+    await expect(run()).rejects.toMatchObject({ data: { problem: 'timeout' } });
+    await expect.poll(() => made.disabled, { timeout: 60_000 }).toBe(true);
   });
 
   it('during the import is ended in time', async () => {
@@ -291,6 +292,16 @@ describe('a thread', () => {
     });
     expect(JSON.stringify(lines)).not.toContain('a secret');
     expect(await run()).toBeUndefined();
+  });
+
+  it('tells failures during the import', async () => {
+    const { lines, run } = await active(
+      `void Promise.reject(new TypeError('a secret'));
+      await new Promise((resolve) => setTimeout(resolve, 50));
+      ${onRequest("() => ({ deny: 'no' })")}`,
+    );
+    expect(lines).toMatchObject([{ event: 'plugin.failed', plugin: 'it', error: 'TypeError' }]);
+    expect(await run()).toEqual({ deny: 'no' });
   });
 
   it('is bounded in its log lines, and passes those that it can', async () => {

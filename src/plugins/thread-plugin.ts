@@ -95,6 +95,8 @@ export class ThreadPlugin {
     readonly facts: LoadedFacts,
     private readonly started: Started,
     private readonly options: ThreadPluginOptions,
+    /** The last failure outside of hooks before anybody listens. */
+    private readonly early: object[],
   ) {
     this.plugin = this.asPlugin();
     const { thread, port } = started;
@@ -112,16 +114,21 @@ export class ThreadPlugin {
     const { use, loadTime = LOAD_TIME } = options;
     const started = start(options);
     const { thread, port } = started;
+    const early: object[] = [];
     const loading = new Promise<FromThread>((resolve) => {
-      port.once('message', resolve);
-      const ended = (how: string) => (): void => resolve({ unusable: `${use} cannot be loaded: ${how}` });
-      thread.once('error', (error: Error) => ended(error.message)());
-      thread.once('exit', ended('its code ended the thread'));
+      port.on('message', (message: FromThread) => {
+        if ('detached' in message) early.splice(0, 1, factsOf(message.detached));
+        else resolve(message);
+      });
+      const ended = (how: string): void => resolve({ unusable: `${use} cannot be loaded: ${how}` });
+      thread.once('error', (error: Error) => ended(error.message));
+      thread.once('exit', () => ended('its code ended the thread'));
     });
     const message = await within(loading, loadTime);
     thread.removeAllListeners();
+    port.removeAllListeners('message');
     if (message && 'loaded' in message)
-      return new ThreadPlugin(message.loaded, { ...started, threadFile: message.threadFile }, options);
+      return new ThreadPlugin(message.loaded, { ...started, threadFile: message.threadFile }, options, early);
     thread.on('error', () => {});
     await ended(started);
     throw new PluginLoadError(
@@ -132,6 +139,7 @@ export class ThreadPlugin {
   /** From now on a block ends the thread: its setup, which may take long, is over. */
   watch(listener: ThreadListener): void {
     this.listener = listener;
+    for (const facts of this.early.splice(0)) listener.detached(facts);
     if (this.end) {
       listener.ended(this.end);
       return;
@@ -258,9 +266,14 @@ export class ThreadPlugin {
     else if ('signal' in message) this.passSignal(message.signal);
     else if ('sees' in message) void this.answerSees(message);
     else if ('log' in message) this.log?.[message.log](message.message, message.fields);
-    else if ('detached' in message) this.listener?.detached(factsOf(message.detached));
+    else if ('detached' in message) this.failedOutside(factsOf(message.detached));
     else if ('setUp' in message) this.settled?.(message.setUp === true ? undefined : message.setUp.failure);
     else if ('closed' in message) this.settled?.();
+  }
+
+  private failedOutside(facts: object): void {
+    if (this.listener) this.listener.detached(facts);
+    else this.early.splice(0, 1, facts);
   }
 
   private hasTurned(): void {
