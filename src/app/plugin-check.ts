@@ -1,6 +1,7 @@
 /** `parley plugin check`: loads a plugin as the gateway does, without starting it. */
 import path from 'node:path';
-import { hooksOf, loadPluginModule, PluginLoadError } from '../plugins/plugin-module.js';
+import { PluginLoadError } from '../plugins/plugin-module.js';
+import { ThreadPlugin } from '../plugins/thread-plugin.js';
 
 export { PluginLoadError };
 
@@ -14,15 +15,19 @@ export interface PluginFacts {
 }
 
 /** The facts of a plugin: a path relative to the folder, or the name of a package. Throws `PluginLoadError`. */
-export async function checkPlugin(use: string, directory: string): Promise<PluginFacts> {
+export async function checkPlugin(use: string, directory: string, loadTime?: number): Promise<PluginFacts> {
   const isPath = /[/\\]/.test(use.replace(/^@[\w.-]+\//, '')) || /\.[cm]?[jt]s$/.test(use);
   const file = isPath ? path.resolve(directory, use) : use;
-  const plugin = await loadPluginModule(file, directory);
-  const { apiVersion, resourceScheme } = plugin;
-  return {
-    ...{ file, apiVersion, resourceScheme },
-    hooks: hooksOf(plugin),
-    setup: plugin.setup !== undefined,
-    close: plugin.close !== undefined,
-  };
+  const loaded = await ThreadPlugin.load({
+    use: file,
+    directory,
+    ...LIMITS,
+    ...(loadTime !== undefined && { loadTime }),
+  });
+  await loaded.close();
+  const { apiVersion, hooks, setup, close, resourceScheme } = loaded.facts;
+  return { file, apiVersion, hooks, setup, close, resourceScheme };
 }
+
+/** Those of the configuration by default. */
+const LIMITS = { blockLimit: 1_000, memory: 256 * 2 ** 20 };

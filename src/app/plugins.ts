@@ -11,17 +11,16 @@ import { httpPlugin } from '../outbound/plugins/http-plugin.js';
 import { ActivePlugin } from '../plugins/active-plugin.js';
 import type { JsonObject, Plugin, PluginContext } from '../plugins/api.js';
 import type { AccountOf } from '../plugins/call-view.js';
-import { LoopWatch } from '../plugins/loop-watch.js';
-import { loadPluginModule, PluginLoadError, threwIn } from '../plugins/plugin-module.js';
+import { PluginLoadError } from '../plugins/plugin-module.js';
 import { Scope } from '../plugins/scope.js';
 import { descriptions } from '../plugins/shipped/descriptions.js';
 import { KeptResults } from '../plugins/shipped/kept-results.js';
 import { redaction } from '../plugins/shipped/redaction.js';
 import { resultCache } from '../plugins/shipped/result-cache.js';
 import { sizeGovernor } from '../plugins/shipped/size-governor.js';
+import { ThreadPlugin } from '../plugins/thread-plugin.js';
 import { wallMs } from '../state/index.js';
 import type { Log } from '../telemetry/log.js';
-import { claimFailures } from './process-failures.js';
 
 export type PluginConfig = Config['plugins'][number];
 
@@ -31,6 +30,8 @@ export interface PluginsOptions {
   readonly cluster: Cluster;
   readonly accountOf: AccountOf;
   readonly log: Log;
+  /** Time for the setup of a plugin, in milliseconds. */
+  readonly setupTime?: number;
 }
 
 /** Time limit for the setup of a plugin, and for its end, in milliseconds. */
@@ -40,7 +41,8 @@ const CLOSE_TIME = 2_000;
 /** The plugins of a running gateway, in the order of the configuration. */
 export class Plugins {
   private client: HttpClient | undefined;
-  private unclaim: (() => void) | undefined;
+  /** The threads of modules. */
+  private readonly threads: ThreadPlugin[] = [];
 
   private constructor(
     readonly all: readonly ActivePlugin[],
@@ -52,38 +54,19 @@ export class Plugins {
     const { config, log } = options;
     const active: ActivePlugin[] = [];
     const plugins = new Plugins(active, options.accountOf);
-    const watch = new LoopWatch();
-    const known = new Map<Plugin, string>();
-    const modules: { readonly use: string; readonly plugin: ActivePlugin }[] = [];
     try {
       for (const settings of config.plugins) {
         const name = pluginName(settings);
-        const plugin = await plugins.build(name, settings, options);
-        const other = known.get(plugin);
-        if (other !== undefined)
-          throw new PluginLoadError(`plugins "${other}" and "${name}" use the same module, which has one state`);
-        known.set(plugin, name);
-        const { hooks, onFailure, timeout, blockLimit } = settings;
-        const added = new ActivePlugin({
-          ...{ name, plugin, onFailure, timeout, blockLimit, log },
-          hooks: hooks.length > 0 ? hooks : undefined,
-          scope: new Scope(settings),
-          watch: settings.use === undefined || isShipped(settings.use) ? undefined : watch,
-        });
-        await setUp(added, settings, log);
-        active.push(added);
-        const { use } = settings;
-        if (use !== undefined && !isShipped(use)) modules.push({ use, plugin: added });
+        const { plugin, thread } = await plugins.build(name, settings, options);
+        await setUp(name, plugin, settings, options);
+        const { hooks, onFailure, timeout } = settings;
+        const used = { hooks: hooks.length > 0 ? hooks : undefined, scope: new Scope(settings) };
+        active.push(new ActivePlugin({ ...{ name, plugin, onFailure, timeout, thread, log }, ...used }));
       }
     } catch (error) {
       await plugins.close();
       throw error;
     }
-    plugins.unclaim = claimFailures((error) => {
-      const found = modules.find(({ use }) => threwIn(use, error));
-      found?.plugin.detached(error);
-      return found !== undefined;
-    });
     if (active.length > 0)
       log.info({ plugins: active.map(({ name, hooks }) => `${name}: ${[...hooks].join(', ')}`) }, 'loaded plugins');
     return plugins;
@@ -119,18 +102,25 @@ export class Plugins {
         CLOSE_TIME,
         { ref: false },
       );
-    this.unclaim?.();
+    await Promise.all(this.threads.map((thread) => thread.close()));
     await this.client?.close();
   }
 
-  private async build(name: string, settings: PluginConfig, options: PluginsOptions): Promise<Plugin> {
-    const { use, url, secret = '', hooks, body, timeout } = settings;
+  private async build(
+    name: string,
+    settings: PluginConfig,
+    options: PluginsOptions,
+  ): Promise<{ readonly plugin: Plugin; readonly thread?: ThreadPlugin }> {
+    const { use, url, secret = '', hooks, body, timeout, blockLimit, memory } = settings;
     if (url !== undefined) {
       this.client ??= new HttpClient({ connectTimeout: options.config.timeouts.connect, proxy: proxyRule(undefined) });
-      return httpPlugin({ client: this.client, url, secret, hooks, body, timeout, now: wallMs });
+      return { plugin: httpPlugin({ client: this.client, url, secret, hooks, body, timeout, now: wallMs }) };
     }
     if (use === undefined) throw new PluginLoadError(`plugin "${name}" has neither use nor url`);
-    return isShipped(use) ? shipped(use, name, settings, options) : loadPluginModule(use, process.cwd());
+    if (isShipped(use)) return { plugin: shipped(use, name, settings, options) };
+    const thread = await ThreadPlugin.load({ use, directory: process.cwd(), blockLimit, memory });
+    this.threads.push(thread);
+    return { plugin: thread.plugin, thread };
   }
 }
 
@@ -149,11 +139,21 @@ function shipped(use: ShippedPlugin, name: string, settings: PluginConfig, { sea
   }
 }
 
-async function setUp({ name, plugin }: ActivePlugin, { options }: PluginConfig, log: Log): Promise<void> {
+async function setUp(
+  name: string,
+  plugin: Plugin,
+  { options }: PluginConfig,
+  { log, setupTime = SETUP_TIME }: PluginsOptions,
+): Promise<void> {
   if (!plugin.setup) return;
   const context: PluginContext = { name, options: { ...options }, log: logOf(name, log) };
-  const done = (async () => plugin.setup?.(context))().then(() => true);
-  if (!(await within(done, SETUP_TIME))) throw new PluginLoadError(`the setup of plugin "${name}" takes too long`);
+  const done = (async () => plugin.setup?.(context))().then(
+    () => true,
+    (error: Error) => {
+      throw new PluginLoadError(`the setup of plugin "${name}" failed: ${error.message}`);
+    },
+  );
+  if (!(await within(done, setupTime))) throw new PluginLoadError(`the setup of plugin "${name}" takes too long`);
 }
 
 /** Maximum length of a plugin's message in the log. */

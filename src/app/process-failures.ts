@@ -1,21 +1,6 @@
 import { FAILURE_EVENT as EVENT, type Log } from '../telemetry/log.js';
 import { ThrottledLog } from '../telemetry/throttled-log.js';
 
-/** Whether a part of the gateway handles this failure itself. */
-type Claim = (error: Error) => boolean;
-const claims = new Set<Claim>();
-
-/**
- * Registers a part that handles the failures of foreign code, such as plugins. Returns the function that removes the
- * part.
- */
-export function claimFailures(claim: Claim): () => void {
-  claims.add(claim);
-  return () => claims.delete(claim);
-}
-
-const isClaimed = (error: Error): boolean => [...claims].some((claim) => claim(error));
-
 /**
  * Logs unhandled rejections and uncaught exceptions with their stack, and ends the process if its state may be
  * inconsistent (docs/decisions/unhandled-failures.md). Returns a function that removes the handlers.
@@ -24,17 +9,13 @@ export function watchFailures(log: Log, end: (code: number) => void = (code) => 
   const throttledLog = new ThrottledLog(log);
   const rejected = (reason: unknown): void => {
     const err = asError(reason);
-    if (isClaimed(err)) return;
     if (leavesStateWrong(reason)) {
       last(err, 'unhandled rejection caused by a defect; the process ends');
       return;
     }
     throttledLog.error(placeOf(err), { event: EVENT, err }, 'unhandled rejection; the gateway keeps running');
   };
-  const thrown = (error: unknown): void => {
-    const err = asError(error);
-    if (!isClaimed(err)) last(err, 'uncaught exception; the process ends');
-  };
+  const thrown = (error: unknown): void => last(asError(error), 'uncaught exception; the process ends');
   const last = (err: Error, message: string): void => {
     // The reason for the end of the process is written whatever the log level is.
     if (log.isLevelEnabled('error')) log.error({ event: EVENT, err }, message);

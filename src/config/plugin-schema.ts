@@ -152,7 +152,13 @@ export const plugins = list(
     timeout: duration({ default: '1s', description: 'Time limit for one run of a hook.' }),
     blockLimit: duration({
       default: '1s',
-      description: 'A module that blocks the event loop for longer is stopped and disabled until the next start.',
+      description:
+        'A module that blocks the event loop of its thread for longer is stopped and disabled until the next start.',
+    }),
+    memory: size({
+      default: '256MiB',
+      description:
+        'The largest heap of the thread of a module; one that needs more is stopped and disabled until the next start.',
     }),
     options: map(text({ description: 'One option.' }), {
       keys: 'variable',

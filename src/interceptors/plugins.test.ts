@@ -15,7 +15,7 @@ const ALL: ScopeSettings = { servers: [], tools: [], methods: [] };
 function active(plugin: Omit<Plugin, 'apiVersion'>, scope: Partial<ScopeSettings> = {}, name = 'it'): ActivePlugin {
   return new ActivePlugin({
     ...{ name, plugin: { apiVersion: 1, ...plugin }, scope: new Scope({ ...ALL, ...scope }) },
-    ...{ onFailure: 'closed', timeout: 10_000, blockLimit: 1_000, log: SILENT },
+    ...{ onFailure: 'closed', timeout: 10_000, log: SILENT },
   });
 }
 

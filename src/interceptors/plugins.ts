@@ -291,7 +291,7 @@ async function passedTask(plugins: readonly ActivePlugin[], view: CallView, task
 const ofRaw = (raw: RawObject): LazyResponse =>
   new LazyResponse(
     () => raw.size,
-    () => JSON.parse(raw.bytes().toString('utf8')) as JsonObject,
+    () => raw.bytes().toString('utf8'),
   );
 
 /** An A2A answer after the plugins. */

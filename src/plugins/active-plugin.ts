@@ -1,15 +1,14 @@
 /** Runs the hooks of one plugin: within its time, without harm to other calls, and with its policy for failures. */
-import { isPromise } from 'node:util/types';
-import { createContext, Script } from 'node:vm';
+import { within } from '../core/timing.js';
 import { ProtocolError } from '../protocol/errors.js';
 import type { Log } from '../telemetry/log.js';
 import { ThrottledLog } from '../telemetry/throttled-log.js';
 import { HOOKS, type Hook, type JsonObject, type Plugin } from './api.js';
 import type { CallView, HookCall } from './call-view.js';
 import { InvalidAnswer } from './decisions.js';
-import { type LoopWatch, processorTime, type Suspect } from './loop-watch.js';
-import { framesOf } from './plugin-module.js';
+import { type FailureKind, HookFailure, placeOf } from './hook-failure.js';
 import type { Scope } from './scope.js';
+import type { ThreadEnd, ThreadPlugin } from './thread-plugin.js';
 
 export interface ActivePluginOptions {
   readonly name: string;
@@ -21,46 +20,42 @@ export interface ActivePluginOptions {
   readonly onFailure: 'closed' | 'open';
   /** Time limit for one run of a hook, in milliseconds. */
   readonly timeout: number;
-  /** The longest time that a hook may block the event loop, in milliseconds. */
-  readonly blockLimit: number;
-  /** Watches code that the gateway does not know; undefined for code that cannot block: shipped plugins, HTTP. */
-  readonly watch?: LoopWatch | undefined;
+  /** Where the code of the plugin runs; undefined for code that cannot block: shipped plugins, HTTP. */
+  readonly thread?: Pick<ThreadPlugin, 'watch' | 'turned' | 'abandon'> | undefined;
   readonly log: Log;
 }
 
-export type FailureKind = 'threw' | 'timeout' | 'blocked' | 'invalid' | 'busy' | 'disabled';
+/** The longest wait for a thread that stands still when the time of a hook is over, in milliseconds. */
+const STANDING = 5_000;
 
 const PROBLEMS: Readonly<Record<FailureKind, string>> = {
   threw: 'failed',
   timeout: 'did not answer in time',
-  blocked: 'blocked the event loop and was disabled',
+  blocked: 'blocked its event loop and was disabled',
+  ended: 'ended its thread and was disabled',
   invalid: 'gave an invalid answer',
   busy: 'has too many runs at the same time',
-  disabled: 'is disabled because it blocked the event loop',
+  disabled: 'is disabled',
+};
+
+const CAUSES: Readonly<Record<ThreadEnd['cause'], string>> = {
+  blocked: 'it blocked its event loop',
+  memory: 'its memory was full',
+  ended: 'its code ended its thread',
 };
 
 /** Runs at the same time. */
 const MOST_RUNNING = 1_000;
-/** A plugin is disabled after this many blocks of the event loop that other plugins may have caused too. */
-const MOST_SUSPICIONS = 3;
 /** Events of one call in a row for which an open plugin takes too long. It gets no further events of the call. */
 const MOST_LATE_EVENTS = 3;
 /** A timer that is this late says more about the event loop than about the hook. */
 const LATE = 100;
 
-/** Processor time of a block, at the least, in milliseconds. */
-const USED = 10;
-
-/** Ends a hook that blocks: V8 stops the code of the hook when the time of the script is over. */
-const GUARDED = new Script('run()', { filename: 'plugin-hook' });
-const GUARD = createContext({ run: undefined as (() => unknown) | undefined });
-
-export class ActivePlugin implements Suspect {
+export class ActivePlugin {
   readonly name: string;
   readonly plugin: Plugin;
   readonly scope: Scope;
   readonly onFailure: 'closed' | 'open';
-  readonly blockLimit: number;
   readonly hooks: ReadonlySet<Hook>;
   /** Runs by hook and outcome, and the seconds that they took, for metrics. */
   readonly runs = new Map<string, number>();
@@ -68,19 +63,18 @@ export class ActivePlugin implements Suspect {
   /** Events of a call in a row for which the plugin took too long. */
   private readonly late = new WeakMap<CallView, number>();
   private off = false;
-  private suspicions = 0;
   private running = 0;
   private readonly log: ThrottledLog;
 
   constructor(private readonly options: ActivePluginOptions) {
-    const { name, plugin, scope, onFailure, blockLimit, hooks, log } = options;
+    const { name, plugin, scope, onFailure, hooks, thread, log } = options;
     this.name = name;
     this.plugin = plugin;
     this.scope = scope;
     this.onFailure = onFailure;
-    this.blockLimit = blockLimit;
     this.hooks = new Set(HOOKS.filter((hook) => plugin[hook] !== undefined && (hooks?.includes(hook) ?? true)));
     this.log = new ThrottledLog(log);
+    thread?.watch({ ended: (end) => this.disable(end), detached: (facts) => this.detached(facts) });
   }
 
   get disabled(): boolean {
@@ -101,9 +95,7 @@ export class ActivePlugin implements Suspect {
     if (hook === 'onEvent' && (this.late.get(view) ?? 0) >= MOST_LATE_EVENTS) return undefined;
     const call = view.forHook();
     try {
-      const { value: answer } = await this.timed(hook, () => invoke(call));
-      // Reading runs code of the plugin too if its answer has getters or `toJSON`.
-      const decision = isPrimitive(answer) ? read(answer) : this.guarded(() => read(answer));
+      const decision = read(await this.timed(hook, () => invoke(call)));
       this.count(hook, 'ok');
       if (hook === 'onEvent') this.late.delete(view);
       return decision;
@@ -131,117 +123,57 @@ export class ActivePlugin implements Suspect {
   }
 
   /** The plugin failed outside of its hooks: in a callback, or in a promise that no hook returned. */
-  detached(error: Error): void {
+  private detached(facts: object): void {
     this.log.error(
       'detached',
-      { event: 'plugin.failed', plugin: this.name, problem: 'threw', ...placeOf(error) },
+      { event: 'plugin.failed', plugin: this.name, problem: 'threw', ...facts },
       'a plugin failed outside of its hooks',
     );
   }
 
-  suspected(milliseconds: number, alone: boolean): void {
-    this.suspicions += 1;
-    if (alone || this.suspicions >= MOST_SUSPICIONS) this.disable(milliseconds);
-    else
-      this.log.warn(
-        'suspected',
-        { plugin: this.name, blockedMs: milliseconds },
-        'the event loop stood still while several plugins were running',
-      );
-  }
-
-  private disable(milliseconds: number): void {
-    if (this.off) return;
+  private disable({ cause, blockedMs }: ThreadEnd): void {
     this.off = true;
+    const fields = { event: 'plugin.disabled', plugin: this.name, cause, onFailure: this.onFailure };
     this.log.error(
       'disabled',
-      { event: 'plugin.disabled', plugin: this.name, blockedMs: milliseconds, onFailure: this.onFailure },
-      'disabled a plugin because it blocked the event loop; correct it and restart the gateway',
+      { ...fields, ...(blockedMs !== undefined && { blockedMs }) },
+      `disabled a plugin because ${CAUSES[cause]}; correct it and restart the gateway`,
     );
   }
 
-  private async timed(hook: Hook, invoke: () => unknown): Promise<Answer> {
+  private async timed(hook: Hook, invoke: () => unknown): Promise<unknown> {
     if (this.off) throw new HookFailure('disabled');
     if (this.running >= MOST_RUNNING) throw new HookFailure('busy');
     const began = performance.now();
     this.running += 1;
-    const over = (): void => {
+    try {
+      const answer = invoke();
+      // A hook beyond its time no longer counts, so that hooks that hang for one caller do not stop the plugin for others.
+      return answer instanceof Promise ? await this.inTime(answer) : answer;
+    } finally {
       this.running -= 1;
-    };
-    let answer: Answer | Promise<Answer> | undefined;
-    try {
-      answer = this.guarded(() => this.answerOf(invoke()));
-    } finally {
-      if (!(answer instanceof Promise)) {
-        over();
-        this.measured(hook, began);
-      }
-    }
-    if (!(answer instanceof Promise)) return answer;
-    const leave = this.options.watch?.enter(this);
-    // A hook beyond its time no longer counts, so that hooks that hang for one caller do not stop the plugin for others.
-    return this.inTime(answer).finally(() => {
-      over();
-      leave?.();
       this.measured(hook, began);
-    });
-  }
-
-  /**
-   * What a hook returned, or a promise of it. Reading and calling `then` runs code of the plugin, so this runs guarded, and
-   * no promise of the gateway gets the answer itself: it would read `then` again.
-   */
-  private answerOf(returned: unknown): Answer | Promise<Answer> {
-    if (isPrimitive(returned)) return { value: returned };
-    const { then } = returned as { readonly then?: unknown };
-    if (typeof then !== 'function') return { value: returned };
-    const made = new Promise<Answer>((resolve, reject) => {
-      const settle = (value: unknown): void => {
-        try {
-          resolve(isPrimitive(value) || isPromise(returned) ? { value } : this.guarded(() => this.answerOf(value)));
-        } catch (error) {
-          reject(error);
-        }
-      };
-      Reflect.apply(then, returned, [settle, reject]);
-    });
-    // Nobody gets the promise if the hook is stopped now.
-    made.catch(() => {});
-    return made;
-  }
-
-  /** Code of the plugin that ends in one turn: a hook before its first wait. */
-  private guarded<T>(invoke: () => T): T {
-    const { watch, blockLimit } = this.options;
-    if (!watch) return invoke();
-    const began = performance.now();
-    const used = processorTime();
-    GUARD['run'] = invoke;
-    try {
-      return GUARDED.runInContext(GUARD, { timeout: blockLimit }) as T;
-    } catch (error) {
-      if ((error as { code?: unknown } | null)?.code !== 'ERR_SCRIPT_EXECUTION_TIMEOUT') throw error;
-      // A process that was suspended used no time.
-      if (processorTime() - used < USED) throw new HookFailure('timeout');
-      this.disable(Math.round(performance.now() - began));
-      throw new HookFailure('blocked');
-    } finally {
-      GUARD['run'] = undefined;
     }
   }
 
-  private inTime(settled: Promise<Answer>): Promise<Answer> {
-    const { timeout } = this.options;
+  private inTime(answer: Promise<unknown>): Promise<unknown> {
+    const { timeout, thread } = this.options;
     return new Promise((resolve, reject) => {
+      const late = async (): Promise<void> => {
+        // A thread that stands still cannot answer: it turns soon, or it is blocked and ends.
+        if (thread) await within(thread.turned(), STANDING, { ref: false });
+        reject(new HookFailure('timeout'));
+        thread?.abandon(answer);
+      };
       const wait = (milliseconds: number, again: boolean): NodeJS.Timeout => {
         const due = performance.now() + milliseconds;
         return setTimeout(() => {
           if (again && performance.now() - due > LATE) timer = wait(LATE, false);
-          else reject(new HookFailure('timeout'));
+          else void late();
         }, milliseconds);
       };
       let timer = wait(timeout, true);
-      settled.then(resolve, reject).finally(() => clearTimeout(timer));
+      answer.then(resolve, reject).finally(() => clearTimeout(timer));
     });
   }
 
@@ -270,38 +202,4 @@ export class ActivePlugin implements Suspect {
     this.log.warn(`${hook} ${kind}`, fields, `a plugin ${PROBLEMS[kind]}`);
     return kind;
   }
-}
-
-/** An answer in an object of the gateway. */
-interface Answer {
-  readonly value: unknown;
-}
-
-class HookFailure extends Error {
-  override readonly name = 'HookFailure';
-
-  constructor(readonly kind: FailureKind) {
-    super(kind);
-  }
-}
-
-const isPrimitive = (value: unknown): boolean => typeof value !== 'object' || value === null;
-
-/** The kind of an error, its code, and the place that threw it. A plugin may throw anything, also what cannot be read. */
-function placeOf(error: unknown): object {
-  try {
-    return error instanceof Error ? factsOf(error) : { error: typeof error };
-  } catch {
-    return { error: 'unreadable' };
-  }
-}
-
-function factsOf(error: Error): object {
-  const { name, code } = error as NodeJS.ErrnoException;
-  const at = /^ {4}at (?:.*\()?((?:file|node):[^()\s]+|\/[^()\s]+:\d+:\d+)\)?$/m.exec(framesOf(error))?.[1];
-  return {
-    error: /^[A-Za-z]{1,40}$/.test(name) ? name : 'Error',
-    ...(typeof code === 'string' && /^[A-Z_]{1,40}$/.test(code) && { code }),
-    ...(at !== undefined && { at: at.slice(0, 300) }),
-  };
 }

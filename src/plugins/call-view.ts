@@ -11,10 +11,26 @@ export type AccountOf = (principal: Principal, server: string | undefined) => st
 /** Whether the caller may know that the target exists. */
 export type Sees = (caller: Caller, target: ItemTarget) => boolean | Promise<boolean>;
 
+/** A value as JSON text, which is written when somebody reads it. */
+export interface Written {
+  /** The size of the text, for a bound. */
+  readonly size: number;
+  text(): string;
+}
+
+export function written(value: unknown): Written {
+  const text = JSON.stringify(value);
+  return { size: text.length, text: () => text };
+}
+
+/** Tools as text. The catalog keeps the objects. */
+const TOOLS = new WeakMap<object, Written>();
+
 /** The facts of one call, computed on their first read and shared by all plugins of the call. */
 export class CallView {
   private parsed: JsonObject | undefined;
   private identity: PluginCaller | undefined;
+  private paramsText: Written | undefined;
   private definition: { readonly tool: JsonObject | undefined } | undefined;
 
   constructor(
@@ -35,6 +51,23 @@ export class CallView {
     return this.parsed;
   }
 
+  get writtenParams(): Written {
+    this.paramsText ??= writtenParams(this.context);
+    return this.paramsText;
+  }
+
+  get writtenTool(): Written | undefined {
+    const { context } = this;
+    const value = context.protocol === 'mcp' ? context.item?.value : undefined;
+    if (value === undefined) return undefined;
+    let text = TOOLS.get(value);
+    if (!text) {
+      text = written(value);
+      TOOLS.set(value, text);
+    }
+    return text;
+  }
+
   get tool(): JsonObject | undefined {
     const { context } = this;
     this.definition ??= { tool: context.protocol === 'mcp' ? copied(context.item?.value) : undefined };
@@ -47,7 +80,7 @@ export class CallView {
   }
 }
 
-class HookCall implements PluginCall {
+export class HookCall implements PluginCall {
   private controller: AbortController | undefined;
   private over = false;
 
@@ -97,6 +130,14 @@ class HookCall implements PluginCall {
     return this.view.params;
   }
 
+  get writtenParams(): Written {
+    return this.view.writtenParams;
+  }
+
+  get writtenTool(): Written | undefined {
+    return this.view.writtenTool;
+  }
+
   get began(): number {
     return this.view.context.began;
   }
@@ -118,11 +159,15 @@ class HookCall implements PluginCall {
   }
 }
 
-export type { HookCall };
-
 function parsedParams(context: CallContext): JsonObject {
   if (context.protocol === 'a2a') return copied(context.call.request.value) ?? {};
   return JSON.parse(context.call.params.bytes().toString('utf8')) as JsonObject;
+}
+
+function writtenParams(context: CallContext): Written {
+  if (context.protocol === 'a2a') return written(context.call.request.value ?? {});
+  const { params } = context.call;
+  return { size: params.size, text: () => params.bytes().toString('utf8') };
 }
 
 const copied = (value: JsonObject | undefined): JsonObject | undefined =>
@@ -134,7 +179,7 @@ export class LazyResponse implements PluginResponse {
 
   constructor(
     private readonly measure: () => number,
-    private readonly parse: () => JsonObject,
+    private readonly write: () => string,
   ) {}
 
   get size(): number {
@@ -142,29 +187,33 @@ export class LazyResponse implements PluginResponse {
   }
 
   get result(): JsonObject {
-    this.known ??= this.parse();
+    this.known ??= JSON.parse(this.write()) as JsonObject;
     return this.known;
+  }
+
+  /** The result as text, for a plugin in another thread. */
+  text(): string {
+    return this.write();
   }
 
   /** A result that a plugin returned. */
   static of(result: JsonObject): LazyResponse {
-    return new LazyResponse(
-      () => Buffer.byteLength(JSON.stringify(result)),
-      () => result,
-    );
+    const response = LazyResponse.ofText(() => JSON.stringify(result));
+    response.known = result;
+    return response;
   }
 
   /** An A2A result; undefined if the answer is not an object. */
   static ofValue(value: unknown, text: string | undefined): LazyResponse | undefined {
-    if (!isObject(value)) return undefined;
-    let written = text;
+    return isObject(value) ? LazyResponse.ofText(() => text ?? JSON.stringify(value)) : undefined;
+  }
+
+  private static ofText(write: () => string): LazyResponse {
+    let text: string | undefined;
     const json = (): string => {
-      written ??= JSON.stringify(value);
-      return written;
+      text ??= write();
+      return text;
     };
-    return new LazyResponse(
-      () => Buffer.byteLength(json()),
-      () => JSON.parse(json()) as JsonObject,
-    );
+    return new LazyResponse(() => Buffer.byteLength(json()), json);
   }
 }

@@ -10,7 +10,7 @@ export class InvalidAnswer extends Error {
 /** The longest sentence of a refusal, in characters. */
 const MOST_MESSAGE = 500;
 /** The largest value that a hook may return, as JSON text in characters. */
-const MOST_JSON = 32 * 1024 * 1024;
+export const MOST_JSON = 32 * 1024 * 1024;
 
 /** The decision of `onRequest`. */
 export function requestDecision(answer: unknown): RequestDecision | undefined {

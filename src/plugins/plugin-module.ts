@@ -2,7 +2,6 @@
 import { createRequire } from 'node:module';
 import path from 'node:path';
 import { pathToFileURL } from 'node:url';
-import { within } from '../core/timing.js';
 import { API_VERSION, HOOKS, type Hook, type Plugin } from './api.js';
 
 /** The module cannot be used as a plugin. */
@@ -14,44 +13,16 @@ const FUNCTIONS: readonly string[] = ['setup', 'close', ...HOOKS];
 const MEMBERS: readonly string[] = ['apiVersion', 'resourceScheme', ...FUNCTIONS];
 const SCHEME = /^[a-z][a-z0-9+.-]{2,40}$/;
 
-/** Time for a module to load, in milliseconds: it may wait for something that never comes. */
-const LOAD_TIME = 30_000;
-
 /** Imports the default export of a path or a package. Throws `PluginLoadError`. */
-export async function loadPluginModule(use: string, directory: string, time = LOAD_TIME): Promise<Plugin> {
-  let loaded: { readonly default?: unknown } | undefined;
+export async function loadPluginModule(use: string, directory: string): Promise<Plugin> {
+  let loaded: { readonly default?: unknown };
   try {
-    const loading = import(specifierOf(use, directory)) as Promise<{ readonly default?: unknown }>;
-    loaded = await within(loading, time);
+    loaded = (await import(specifierOf(use, directory))) as { readonly default?: unknown };
   } catch (error) {
     throw new PluginLoadError(`${use} cannot be loaded: ${error instanceof Error ? error.message : String(error)}`);
   }
-  if (!loaded) throw new PluginLoadError(`${use} cannot be loaded: its code takes too long`);
   return checkedPlugin(loaded.default, use);
 }
-
-/** The folder of the gateway's own code. */
-const OWN = new URL('..', import.meta.url).href;
-/** The first frame of a stack in a file. */
-const TOP = /^ {4}at (?:.*\()?((?:file:\/\/)?\/[^()\s]+):\d+:\d+\)?$/m;
-
-/** Whether code in the folder of this module threw the error, and not the gateway's own code. */
-export function threwIn(use: string, error: Error): boolean {
-  const found = TOP.exec(framesOf(error))?.[1];
-  if (found === undefined) return false;
-  const top = found.startsWith('file:') ? found : pathToFileURL(found).href;
-  if (top.startsWith(OWN)) return false;
-  return path.isAbsolute(use)
-    ? top.startsWith(`${pathToFileURL(path.dirname(use)).href}/`)
-    : top.includes(`/node_modules/${use}/`);
-}
-
-/** The stack without the message, which it begins with. */
-export const framesOf = ({ stack, message }: Error): string =>
-  String(stack)
-    .split(message || '\n')
-    .slice(1)
-    .join('\n');
 
 /** Packages are looked up in the folder of the operator first, and then beside the gateway. */
 function specifierOf(use: string, directory: string): string {

@@ -38,8 +38,9 @@ beforeAll(async () => {
     ...more,
   });
   const names = ['closed', 'open', 'blocking-closed', 'blocking-open', 'later', 'free'];
+  const endless = ['endless-closed', 'endless-open', 'endless-timer'];
   gateway = await startGateway({
-    servers: Object.fromEntries(names.map((name) => [name, { url: echo.url }])),
+    servers: Object.fromEntries([...names, ...endless].map((name) => [name, { url: echo.url }])),
     agents: { helper: { url: agent.url } },
     log: { level: 'debug', format: 'json' },
     plugins: [
@@ -48,6 +49,7 @@ beforeAll(async () => {
       plugin('blocking-closed', 'closed'),
       plugin('blocking-open', 'open'),
       plugin('later', 'closed', { timeout: '100s' }),
+      ...endless.map((name) => plugin(name, name === 'endless-open' ? 'open' : 'closed')),
     ],
   });
 });
@@ -152,6 +154,29 @@ describe('a plugin that blocks the event loop', () => {
     expect(await say('later', 'fine')).toMatchObject({ reason: 'plugin_failed', problem: 'disabled' });
   });
 
+  it('is stopped and named when it never ends after its first wait', async () => {
+    const [closed, opened, free, other] = await Promise.all([
+      say('endless-closed', 'endless-later'),
+      say('endless-open', 'endless-later'),
+      say('free', 'beside'),
+      say('closed', 'beside'),
+    ]);
+    expect(closed).toMatchObject({ reason: 'plugin_failed', problem: 'blocked' });
+    expect(ended('endless-later')).toBe(1);
+    expect(opened.content).toEqual(echoed('endless-later'));
+    for (const { content } of [free, other]) expect(content).toEqual(echoed('beside'));
+    expect(await say('endless-closed', 'fine')).toMatchObject({ reason: 'plugin_failed', problem: 'disabled' });
+    expect((await say('endless-open', 'throw')).content).toEqual(echoed('throw'));
+  });
+
+  it('is stopped and named when a timer never ends, without any call', async () => {
+    await say('endless-timer', 'endless-timer');
+    for (const name of ['endless-closed', 'endless-open', 'endless-timer']) {
+      const named = (line: string): boolean => line.includes('plugin.disabled') && line.includes(`"${name}"`);
+      await expect.poll(() => gateway.log().split('\n').some(named), { timeout: 30_000 }).toBe(true);
+    }
+  });
+
   it('does not stop other calls', async () => {
     expect((await say('free', 'fine')).content).toEqual(echoed('fine'));
     expect((await say('closed', 'fine')).content).toEqual(echoed('fine'));
@@ -165,6 +190,9 @@ describe('a plugin that blocks the event loop', () => {
       'blocking-closed': 'disabled',
       'blocking-open': 'disabled',
       later: 'disabled',
+      'endless-closed': 'disabled',
+      'endless-open': 'disabled',
+      'endless-timer': 'disabled',
     });
     const { body } = await ask(`${gateway.url}/metrics`, { method: 'GET' });
     expect(body).toContain('parley_plugin_disabled{plugin="later"} 1');

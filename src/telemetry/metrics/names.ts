@@ -84,7 +84,7 @@ export const METRICS = {
   auditLost: spec('audit_records_lost_total', 'Audit records that were lost.'),
   pluginRuns: spec('plugin_runs_total', 'Runs of hooks of plugins by their outcome.', ['plugin', 'hook', 'outcome']),
   pluginSeconds: spec('plugin_seconds_total', 'Time of hooks of plugins.', ['plugin', 'hook']),
-  pluginDisabled: spec('plugin_disabled', 'Whether a plugin is disabled because it blocked the event loop.', [
+  pluginDisabled: spec('plugin_disabled', 'Whether a plugin is disabled because it blocked or ended its thread.', [
     'plugin',
   ]),
   tailFollowers: spec('tail_followers', 'Open followers of the live tail.'),
