@@ -1,5 +1,5 @@
 /** The endpoints of a gateway, for its own assessment. */
-import type { StdioCommand } from '../outbound/stdio/process.js';
+import type { StdioCommand } from '../outbound/stdio/child-process.js';
 import type { Target } from './assess.js';
 
 export interface SelfEndpoints {
