@@ -225,6 +225,11 @@ export const steps: readonly Step[] = [
     // Replicas read the entries that changed since a revision.
     statements: ['CREATE INDEX registry_rev ON registry (kind, rev)'],
   },
+  {
+    v: 15,
+    // A row of the audit trail with several records: their number, and the records. `json` of such a row is empty.
+    statements: ['ALTER TABLE audit ADD COLUMN records BIGINT', 'ALTER TABLE audit ADD COLUMN block TEXT'],
+  },
 ];
 
 export interface MigrateOptions {
