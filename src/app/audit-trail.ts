@@ -16,6 +16,7 @@ import { ProtocolError } from '../protocol/errors.js';
 import { type Audit, isStateError, type Keyring, type State } from '../state/index.js';
 import type { Log } from '../telemetry/log.js';
 import { ThrottledLog } from '../telemetry/throttled-log.js';
+import { textOf } from './audit-text.js';
 
 /** The trail of the configuration. Commands that change the database use it too, and close the state afterwards. */
 export function auditTrailOf(
@@ -111,7 +112,7 @@ class StoredAuditTrail implements AuditTrail {
 
   record(record: AuditRecord): void {
     this.observe?.(record);
-    if (!this.audit.add(record)) this.dropped += 1;
+    if (!this.audit.addText(textOf(record))) this.dropped += 1;
     this.report();
   }
 

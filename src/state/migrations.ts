@@ -232,10 +232,15 @@ export const steps: readonly Step[] = [
       'ALTER TABLE outbox ADD COLUMN owner TEXT',
       'ALTER TABLE outbox ADD COLUMN bytes BIGINT',
       'CREATE INDEX outbox_owner ON outbox (owner, bytes) WHERE owner IS NOT NULL',
-      // So are the used approvals of a caller.
+      // The used approvals of a caller are bounded in number.
       'ALTER TABLE spent_approvals ADD COLUMN owner TEXT',
       'CREATE INDEX spent_approvals_owner ON spent_approvals (owner) WHERE owner IS NOT NULL',
     ],
+  },
+  {
+    v: 16,
+    // A row of the audit trail with several records: their number, and the records. `json` of such a row is empty.
+    statements: ['ALTER TABLE audit ADD COLUMN records BIGINT', 'ALTER TABLE audit ADD COLUMN block TEXT'],
   },
 ];
 

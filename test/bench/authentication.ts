@@ -12,7 +12,6 @@ import { type Job, SIZES, TOOL } from './wire.js';
 
 const TOKEN = 'bench-0123456789-Kj8sLq2vXz7mNw4pRt6y';
 const CONNECTIONS = 32;
-export const AUDITED = 'static token, calls audited';
 
 export interface AuthenticationTimes {
   readonly rounds: number;
@@ -57,7 +56,7 @@ export async function measureAuthentication(
     ['static token', guarded, TOKEN],
     ['API key', guarded, key],
     ['JWT', guarded, jwt],
-    [AUDITED, audited, TOKEN],
+    ['static token, calls audited', audited, TOKEN],
   ];
   const found = new Map<string, Measured[]>(ways.map(([name]) => [name, []]));
   const jobOf = (url: string, token: string | undefined): Job => ({

@@ -51,16 +51,21 @@ export class AuditRetention {
   async sweep(now: number): Promise<number> {
     await this.#renewSignatures();
     if (!Number.isFinite(this.#keepMs)) return 0;
-    const old = await this.#db.q<SignedPlace & Row>(
-      'SELECT chain, seq, hash FROM audit WHERE at <= $1 ORDER BY at, chain, seq LIMIT $2',
+    const old = await this.#db.q<SignedPlace & { records: number | null } & Row>(
+      'SELECT chain, seq, hash, records FROM audit WHERE at <= $1 ORDER BY at, chain, seq LIMIT $2',
       [now - this.#keepMs, this.batch],
     );
     const upTo = new Map<string, SignedPlace>();
-    for (const place of old) if (place.seq > (upTo.get(place.chain)?.seq ?? 0)) upTo.set(place.chain, place);
+    let removed = 0;
+    for (const place of old) {
+      if (place.seq > (upTo.get(place.chain)?.seq ?? 0)) upTo.set(place.chain, place);
+      removed += place.records ?? 1;
+      if (removed >= this.batch) break;
+    }
     const list: Statement[] = [];
     for (const place of upTo.values()) list.push(...(await this.#removal(place)));
     if (list.length > 0) await this.#db.tx([...list, [FORGET_ANCHORS, []]]);
-    return old.length;
+    return removed;
   }
 
   async #removal(place: SignedPlace): Promise<Statement[]> {

@@ -1,5 +1,5 @@
 import type { Db, Row } from '../db.js';
-import { type AuditRow, hashOf } from './audit-rows.js';
+import { type AuditRow, blockOf, entriesOf, hashOf, ROW_COLUMNS } from './audit-rows.js';
 import type { AuditSignatures, SignedKind, SignedPlace, StoredSignature } from './audit-signatures.js';
 
 export type Verification =
@@ -82,25 +82,29 @@ export class AuditVerifier {
     let records = 0;
     for (;;) {
       const rows = await this.#db.q<AuditRow>(
-        `SELECT chain, seq, at, json, prev, hash FROM audit WHERE (chain, seq) > ($1, $2)
+        `SELECT ${ROW_COLUMNS} FROM audit WHERE (chain, seq) > ($1, $2)
          ORDER BY chain, seq LIMIT ${PAGE}`,
         [last.chain, last.seq],
       );
       for (const row of rows) {
-        const { chain, seq, json, prev, hash } = row;
+        const { chain, seq, prev, hash } = row;
+        const first = seq - (row.records ?? 1) + 1;
         if (chain !== last.chain) {
           const problem = await this.#end(last, heads);
           if (problem) return problem;
           seen.add(chain);
         }
         const before = chain === last.chain ? last : trimmed.get(chain);
-        const problem = rowProblem(row, before, heads.get(chain));
-        if (problem) return broken(chain, seq, problem);
+        const block = row.records === null ? undefined : await blockOf(this.#db, row);
+        const problem = rowProblem(row, block, before, heads.get(chain));
+        if (problem) return broken(chain, first, problem);
         if (!before) starts.push({ chain, prev });
-        if (json.startsWith(CHECKPOINT_START)) for (const place of (JSON.parse(json) as Checkpoint).heads) claim(place);
+        for (const json of block?.includes(CHECKPOINT_START) ? entriesOf(row, block)!.map((e) => e.json) : [row.json])
+          if (json.startsWith(CHECKPOINT_START))
+            for (const place of (JSON.parse(json) as Checkpoint).heads) claim(place);
         hashes.add(hash);
         last = { chain, seq, hash };
-        records += 1;
+        records += row.records ?? 1;
       }
       if (rows.length < PAGE) break;
     }
@@ -189,13 +193,17 @@ const WHAT: Readonly<Record<SignedKind, string>> = {
 const bare = ({ chain, seq, hash }: SignedPlace): SignedPlace => ({ chain, seq, hash });
 
 function rowProblem(
-  { chain, seq, at, json, prev, hash }: AuditRow,
+  row: AuditRow,
+  block: string | undefined,
   before: SignedPlace | undefined,
   head: SignedPlace | undefined,
 ): string | undefined {
-  if (seq !== (before?.seq ?? 0) + 1) return 'the previous record is missing';
+  const { chain, seq, at, json, prev, hash, records } = row;
+  const changed = records === null ? 'the record was changed' : `a record up to ${seq} was changed`;
+  if (records !== null && (block === undefined || json !== '' || !entriesOf(row, block))) return changed;
+  if (seq - (records ?? 1) !== (before?.seq ?? 0)) return 'the previous record is missing';
   if (before && prev !== before.hash) return 'the record does not have the hash of the previous record';
-  if (hash !== hashOf(chain, seq, at, json, prev)) return 'the record was changed';
-  if (head?.seq === seq && head.hash !== hash) return 'the record was changed: it differs from the signed head';
+  if (hash !== hashOf(chain, seq, at, block ?? json, prev)) return changed;
+  if (head?.seq === seq && head.hash !== hash) return `${changed}: it differs from the signed head`;
   return undefined;
 }

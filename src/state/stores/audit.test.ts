@@ -1,12 +1,15 @@
-import { randomBytes } from 'node:crypto';
+import { createHash, randomBytes } from 'node:crypto';
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest';
 import { type Cluster, QUICK, startCluster } from '../../../test/support/engines.js';
 import { wallMs } from '../clock.js';
-import type { Db, State } from '../index.js';
+import type { Db, Row } from '../db.js';
+import type { State } from '../index.js';
 import { isStateError, StateError } from '../index.js';
 import { ConfiguredKeyring, type Keyring } from '../keyring.js';
 import { Audit } from './audit.js';
 import { hashOf } from './audit-rows.js';
+import { AuditSignatures, type SignedPlace } from './audit-signatures.js';
+import type { Checkpoint } from './audit-verifier.js';
 
 const newKey = (id: string) => ({ id, key: randomBytes(32).toString('base64') });
 const HOUR = 3_600_000;
@@ -252,12 +255,203 @@ describe.each(['sqlite', 'postgres'] as const)('S24: the audit trail on %s', (en
 
   test('reads more records than one page, with equal times', async () => {
     const audit = open();
-    await fill(audit, 1_201);
+    // Small groups: each record has a row of its own.
+    for (let n = 0; n < 48; n++) await fill(audit, 25);
+    await audit.write('last');
     await db.q('UPDATE audit SET at = 5');
+    expect(await db.q('SELECT COUNT(*) AS n FROM audit')).toEqual([{ n: 1_201 }]);
     let count = 0;
     for await (const _ of audit.read()) count++;
     for await (const _ of audit.read({ newestFirst: true })) count++;
     expect(count).toBe(2_402);
+  });
+
+  describe('records in blocks', () => {
+    type Block = { chain: string; seq: number; records: number; block: string; prev: string; at: number };
+    const blocks = (): Promise<Block[]> =>
+      db.q<Block>(
+        'SELECT chain, seq, records, block, prev, at FROM audit WHERE records IS NOT NULL ORDER BY chain, seq',
+      );
+    const values = async (audit: Audit, range: object = {}): Promise<unknown[]> => {
+      const found: unknown[] = [];
+      for await (const { value } of audit.read(range)) found.push((value as { i: unknown }).i);
+      return found;
+    };
+    const numbers = (count: number): number[] => Array.from({ length: count }, (_, i) => i);
+
+    test('many records that are written together share a row, and are read as they were', async () => {
+      const audit = open();
+      await fill(audit, 3_000);
+      const rows = await blocks();
+      expect(rows.length).toBeGreaterThan(0);
+      expect(rows.reduce((sum, { records }) => sum + records, 0)).toBeGreaterThan(2_000);
+      // Queries find the start of a chain by this number.
+      expect(await db.q('SELECT records FROM audit WHERE seq = 1')).toEqual([{ records: null }]);
+      expect(await audit.verify()).toMatchObject({ ok: true, records: 3_000, chains: 1 });
+      const list = await audit.list({ limit: 5_000 });
+      expect(list.map(({ seq, value }) => [seq, value])).toEqual(numbers(3_000).map((i) => [i + 1, { i }]));
+      expect(list.every(({ at }, i) => i === 0 || at >= list[i - 1]!.at)).toBe(true);
+      expect(await values(audit, { newestFirst: true })).toEqual(numbers(3_000).reverse());
+      const { at } = list[1_500]!;
+      const since = list.filter((record) => record.at >= at).map(({ value }) => (value as { i: number }).i);
+      expect(await values(audit, { since: at })).toEqual(since);
+      expect(await values(audit, { until: at })).toEqual(numbers(3_000).slice(0, 3_000 - since.length));
+    });
+
+    test('any text survives: long, with line breaks, beyond ASCII', async () => {
+      const audit = open();
+      const texts = numbers(200).map(
+        (i) => [`${i}\n\u2028 é😀\ud800`, 'x'.repeat(300_000), '😀'.repeat(40_000), ''][i % 50 ? 0 : i / 50]!,
+      );
+      await Promise.all(texts.map((i) => audit.write({ i })));
+      expect((await blocks()).length).toBeGreaterThan(0);
+      expect(await audit.verify()).toMatchObject({ ok: true, records: 200 });
+      expect(await values(audit)).toEqual(texts);
+    });
+
+    test('blocks of several chains at the same time are read in the order of time', async () => {
+      const audits = [open(), open(), open()];
+      for (let round = 0; round < 4; round++) await Promise.all(audits.map((audit) => fill(audit, 500)));
+      const times: number[] = [];
+      for await (const { at } of audits[0]!.read()) times.push(at);
+      expect(times).toHaveLength(6_000);
+      expect(times).toEqual([...times].sort((a, b) => a - b));
+      const back: number[] = [];
+      for await (const { at } of audits[0]!.read({ newestFirst: true })) back.push(at);
+      expect(back).toEqual(times.reverse());
+      expect(await audits[0]!.verify()).toMatchObject({ ok: true, records: 6_000, chains: 3 });
+    });
+
+    test('each change of a block is found, and its first record is named', async () => {
+      const audit = open();
+      for (let n = 0; n < 3; n++) await fill(audit, 100);
+      const [, row] = await blocks();
+      const { chain, seq, records, block } = row!;
+      const first = seq - records + 1;
+      const lines = block.split('\n');
+      const where = ' WHERE chain = $2 AND seq = $3';
+      const put = (column: string, value: string | number | null): Promise<unknown> =>
+        db.q(`UPDATE audit SET ${column} = $1${where}`, [value, chain, seq]);
+      const changes: readonly (readonly [
+        column: string,
+        value: string | number | null,
+        before: string | number | null,
+      ])[] = [
+        ['block', block.replace('{"i":5}', '{"i":6}'), block],
+        ['block', [lines[1]!, lines[0]!, ...lines.slice(2)].join('\n'), block],
+        ['block', lines.slice(1).join('\n'), block],
+        ['block', `${block}\n${lines.at(-1)}`, block],
+        ['block', null, block],
+        ['json', '{"i":"more"}', ''],
+        ['at', row!.at + 1, row!.at],
+        ['prev', 'x', row!.prev],
+      ];
+      for (const [column, value, before] of changes) {
+        await put(column, value);
+        expect(await audit.verify(), `${column}: ${value}`).toMatchObject({ ok: false, chain, seq: first });
+        await put(column, before);
+        expect(await audit.verify()).toMatchObject({ ok: true, records: 300 });
+      }
+      for (const other of [null, 1, records - 1, records + 1]) {
+        await put('records', other);
+        expect(await audit.verify(), `records: ${other}`).toMatchObject({ ok: false, chain });
+        await put('records', records);
+      }
+      expect(await audit.verify()).toMatchObject({ ok: true });
+      await db.q('DELETE FROM audit WHERE seq = $1', [seq]);
+      expect(await audit.verify()).toMatchObject({
+        ok: false,
+        chain,
+        seq: seq + 1,
+        reason: 'the previous record is missing',
+      });
+    });
+
+    test('a block that is written again with a fitting hash does not fit its signature', async () => {
+      const audit = open();
+      await fill(audit, 100);
+      const { chain, seq, at, block, prev } = (await blocks()).at(-1)!;
+      const forged = block.replace('{"i":98}', '{"i":97}');
+      await db.q('UPDATE audit SET block = $1, hash = $2 WHERE seq = $3', [
+        ...[forged, hashOf(chain, seq, at, forged, prev), seq],
+      ]);
+      expect(await audit.verify()).toMatchObject({ ok: false, chain, reason: expect.stringContaining('signed head') });
+    });
+
+    test('a checkpoint inside of a block counts', async () => {
+      const gateway = open();
+      await gateway.write('first');
+      await open().write('a key was created');
+      const [victim] = await db.q<SignedPlace & Row>('SELECT chain, seq, hash FROM audit WHERE json = $1', [
+        '"a key was created"',
+      ]);
+      const checkpoint: Checkpoint = { kind: 'checkpoint', heads: [victim!] };
+      await Promise.all([fill(gateway, 60), gateway.write(checkpoint), fill(gateway, 60)]);
+      expect((await blocks()).some(({ block }) => block.includes('"checkpoint"'))).toBe(true);
+      expect(await gateway.verify()).toMatchObject({ ok: true, records: 123 });
+      await db.q('DELETE FROM audit WHERE chain = $1', [victim!.chain]);
+      await db.q('DELETE FROM audit_heads WHERE chain = $1', [victim!.chain]);
+      expect(await gateway.verify()).toMatchObject({ ok: false, chain: victim!.chain, seq: 1 });
+    });
+
+    test('verification succeeds after retention of blocks', async () => {
+      await fill(open(), 700);
+      const cutoff = wallMs() + 1;
+      await expect.poll(wallMs).toBeGreaterThan(cutoff);
+      const audit = open(keyring, { keepMs: HOUR });
+      await fill(audit, 700);
+      while ((await audit.sweep(cutoff + HOUR)) > 0);
+      expect(await audit.verify()).toMatchObject({ ok: true, records: 700, chains: 1 });
+      expect(await values(audit)).toEqual(numbers(700));
+      expect(await audit.sweep(cutoff + HOUR)).toBe(0);
+    });
+
+    test('a chain of the version before blocks is verified and read, and continues in new chains', async () => {
+      const signatures = new AuditSignatures(keyring);
+      let prev = '';
+      const at = wallMs() - 10;
+      for (let seq = 1; seq <= 5; seq++) {
+        const json = `{"i":${seq - 6}}`;
+        const hash = createHash('sha256').update(`old\n${seq}\n${at}\n${prev}\n${json}`).digest('hex');
+        await db.q('INSERT INTO audit (chain, seq, at, json, prev, hash) VALUES ($1, $2, $3, $4, $5, $6)', [
+          ...['old', seq, at, json, prev, hash],
+        ]);
+        prev = hash;
+      }
+      const { key, mac } = signatures.sign('head', { chain: 'old', seq: 5, hash: prev });
+      await db.q('INSERT INTO audit_heads (chain, seq, hash, at, key, mac) VALUES ($1, $2, $3, $4, $5, $6)', [
+        ...['old', 5, prev, at, key, mac],
+      ]);
+      const audit = open();
+      await fill(audit, 100);
+      expect((await blocks()).length).toBeGreaterThan(0);
+      expect(await audit.verify()).toMatchObject({ ok: true, records: 105, chains: 2 });
+      expect(await values(audit)).toEqual([-5, -4, -3, -2, -1, ...numbers(100)]);
+      await db.q(`UPDATE audit SET json = '{"i":7}' WHERE chain = 'old' AND seq = 2`);
+      expect(await audit.verify()).toMatchObject({ ok: false, chain: 'old', seq: 2 });
+    });
+
+    test('an attempt that succeeded without an answer is repeated as it was', async () => {
+      let fail = 2;
+      const unsure: Db = {
+        dialect: db.dialect,
+        q: (sql, params) => db.q(sql, params),
+        tx: async (statements) => {
+          const found = await db.tx(statements);
+          if (fail-- > 0) throw new StateError('unavailable', 'no answer');
+          return found;
+        },
+        close: async () => {},
+      };
+      const audit = new Audit(unsure, keyring, { collectMs: 1 });
+      for (const i of numbers(100)) audit.add({ i });
+      // More records arrive while the first attempt is repeated.
+      await expect.poll(() => fail).toBeLessThan(2);
+      for (const i of numbers(100)) audit.add({ i: i + 100 });
+      await expect.poll(() => audit.waiting, { timeout: 10_000 }).toBe(0);
+      expect(await open().verify()).toMatchObject({ ok: true, records: 200, chains: 1 });
+      expect(await values(audit)).toEqual(numbers(200));
+    });
   });
 });
 
@@ -274,7 +468,7 @@ describe('while the database is away', () => {
         if (!db.up) throw new StateError('unavailable', 'away');
         for (const [sql, params] of statements)
           if (sql.startsWith('INSERT INTO audit ('))
-            for (let i = 4; i < params.length; i += 3) made.push(String(params[i]));
+            for (let i = 4; i < params.length; i += 6) made.push(String(params[i]));
         return [];
       },
       close: async () => {},

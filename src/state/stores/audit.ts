@@ -5,8 +5,9 @@ import { isStateError, StateError } from '../errors.js';
 import { newId } from '../ids.js';
 import type { Keyring } from '../keyring.js';
 import type { Expiring } from '../sweeper.js';
+import { AuditQueue, type Group, type Waiter } from './audit-queue.js';
 import { AuditRetention } from './audit-retention.js';
-import { type AuditRange, hashOf, insertRows, readRows } from './audit-rows.js';
+import { type AuditRange, insertRows, readEntries, rowsOf } from './audit-rows.js';
 import { AuditSignatures, type SignedPlace } from './audit-signatures.js';
 import { AuditVerifier, type Checkpoint, type Verification } from './audit-verifier.js';
 
@@ -15,6 +16,7 @@ export interface StoredAuditRecord {
   seq: number;
   at: number;
   value: unknown;
+  /** The hash of its row: records that were written together share one. */
   hash: string;
 }
 
@@ -31,17 +33,17 @@ export interface AuditOptions {
   checkpointMs?: number;
 }
 
-interface Waiting {
-  readonly at: number;
-  readonly value: unknown;
-  /** Written once: an attempt that is repeated must have the same hashes. */
-  json?: string;
-  settle?: ((error?: StateError) => void) | undefined;
-  /** Whether the first failed attempt settles the record. The record itself stays in the queue. */
-  readonly impatient?: boolean;
+/** One transaction that stores the oldest waiting records. */
+interface Attempt {
+  readonly groups: readonly Group[];
+  readonly statements: readonly Statement[];
+  /** What is true of the chain afterwards. */
+  readonly seq: number;
+  readonly prev: string;
+  readonly recordedAt: number;
 }
 
-const BATCH = 256;
+const BATCH = 1_024;
 /** Limit on the heads in one checkpoint. */
 const MAX_HEADS = 500;
 /** A head is named again if it is this much older than the last checkpoint: clocks of replicas differ. */
@@ -64,7 +66,7 @@ export class Audit implements Expiring {
   readonly #retention: AuditRetention;
   readonly #options: Required<Omit<AuditOptions, 'keepMs'>>;
   readonly #chain = newId();
-  readonly #waiting: Waiting[] = [];
+  readonly #queue = new AuditQueue();
   readonly #timer: NodeJS.Timeout | undefined;
   #seq = 0;
   #prev: string | undefined;
@@ -75,6 +77,8 @@ export class Audit implements Expiring {
   #named: ReadonlyMap<string, number> = new Map();
   #writing = false;
   #collecting: (() => void) | undefined;
+  /** Repeated as it is until it succeeds: an attempt without an answer may have been executed. */
+  #attempt: Attempt | undefined;
   #closed = false;
   #lost = 0;
 
@@ -100,15 +104,20 @@ export class Audit implements Expiring {
 
   /** Adds a record without waiting for it. Returns false if too many records already wait. */
   add(value: unknown): boolean {
-    if (this.#closed || this.#waiting.length >= this.#options.spool) return false;
-    this.#waiting.push({ at: wallMs(), value });
+    return this.addText(JSON.stringify(value) ?? 'null');
+  }
+
+  /** Like `add`, for the JSON of a record that is not a checkpoint. */
+  addText(json: string): boolean {
+    if (this.#closed || this.#queue.size >= this.#options.spool) return false;
+    this.#queue.add(wallMs(), json, false);
     if (!this.#writing) void this.#drain();
     return true;
   }
 
   /** The number of records that are not durable yet. */
   get waiting(): number {
-    return this.#waiting.length;
+    return this.#queue.size;
   }
 
   /** The number of accepted records that could not be written. */
@@ -118,7 +127,7 @@ export class Audit implements Expiring {
 
   /** The records in the order of their times. */
   async *read(range: AuditRange = {}): AsyncGenerator<StoredAuditRecord> {
-    for await (const { chain, seq, at, json, hash } of readRows(this.#db, range))
+    for await (const { chain, seq, at, json, hash } of readEntries(this.#db, range))
       yield { chain, seq, at, value: JSON.parse(json), hash };
   }
 
@@ -174,11 +183,10 @@ export class Audit implements Expiring {
   #promised(value: unknown, impatient: boolean): Promise<void> {
     if (this.#closed) return Promise.reject(new StateError('closed', 'the audit trail is closed'));
     const { spool } = this.#options;
-    if (this.#waiting.length >= spool)
+    if (this.#queue.size >= spool)
       return Promise.reject(new StateError('overloaded', `${spool} audit records already wait for the database`));
     return new Promise((resolve, reject) => {
-      const settle = (error?: StateError): void => (error ? reject(error) : resolve());
-      this.#waiting.push({ at: wallMs(), value, settle, impatient });
+      this.#enqueue(value, { settle: (error) => (error ? reject(error) : resolve()), impatient });
       this.#collecting?.();
       if (!this.#writing) void this.#drain();
     });
@@ -187,25 +195,25 @@ export class Audit implements Expiring {
   async #drain(): Promise<void> {
     this.#writing = true;
     const pauses = new Backoff({ first: 100, longest: 2_000 });
-    while (this.#waiting.length > 0) {
+    while (this.#queue.size > 0) {
       await this.#collect();
-      const batch = this.#waiting.slice(0, BATCH);
       try {
-        await this.#store(batch);
+        const stored = await this.#store();
         pauses.reset();
-        this.#waiting.splice(0, batch.length);
-        for (const { settle } of batch) settle?.();
+        this.#queue.remove(stored);
+        for (const { waiters } of stored) for (const { settle } of waiters) settle();
       } catch (error) {
         const reason = isStateError(error) ? error : new StateError('internal', String(error), { cause: error });
         if (reason.retryable && !this.#closed) {
           // These stay in the queue: the failed attempt may have been executed, and its numbers are taken.
-          for (const each of this.#waiting) if (each.impatient) settleOnce(each, reason);
+          this.#queue.failImpatient(reason);
           await sleep(pauses.next());
           continue;
         }
-        for (const each of this.#waiting.splice(0)) {
-          this.#lost += 1;
-          settleOnce(each, reason);
+        this.#attempt = undefined;
+        for (const { records, waiters } of this.#queue.clear()) {
+          this.#lost += records;
+          for (const { settle } of waiters) settle(reason);
         }
       }
     }
@@ -215,33 +223,38 @@ export class Audit implements Expiring {
   /** Waits for more records if no caller waits for those in the queue. */
   async #collect(): Promise<void> {
     const { collectMs } = this.#options;
-    if (this.#closed || this.#waiting.length >= BATCH || this.#waiting.some(({ settle }) => settle)) return;
+    if (this.#closed || this.#queue.size >= BATCH || this.#queue.awaited) return;
     await within(new Promise<void>((resolve) => (this.#collecting = resolve)), collectMs);
     this.#collecting = undefined;
   }
 
-  /**
-   * The records get the same numbers and hashes at every attempt, so that an attempt without an answer can be repeated.
-   */
-  async #store(batch: readonly Waiting[]): Promise<void> {
-    this.#prev ??= await this.#start();
-    let prev = this.#prev;
-    let seq = this.#seq;
-    let recordedAt = this.#recordedAt;
-    const chain = this.#chain;
-    const rows = batch.map((each) => {
-      each.json ??= JSON.stringify(each.value) ?? 'null';
-      const { at, json, value } = each;
-      seq += 1;
-      prev = hashOf(chain, seq, at, json, prev);
-      if ((value as Partial<Checkpoint> | null)?.kind !== 'checkpoint') recordedAt = Math.max(recordedAt, at);
-      return { at, json, hash: prev };
-    });
-    const added = insertRows({ chain, after: this.#seq, prev: this.#prev, rows });
-    await this.#db.tx([...added, this.#head({ chain, seq, hash: prev }, recordedAt)]);
+  /** The record becomes text at once: it is as it was now. */
+  #enqueue(value: unknown, waiter?: Waiter): void {
+    const checkpoint = (value as Partial<Checkpoint> | null)?.kind === 'checkpoint';
+    this.#queue.add(wallMs(), JSON.stringify(value) ?? 'null', checkpoint, waiter);
+  }
+
+  /** Stores the oldest waiting records, and returns them. */
+  async #store(): Promise<readonly Group[]> {
+    this.#attempt ??= await this.#next();
+    const { groups, statements, seq, prev, recordedAt } = this.#attempt;
+    await this.#db.tx(statements);
+    this.#attempt = undefined;
     this.#prev = prev;
     this.#seq = seq;
     this.#recordedAt = recordedAt;
+    return groups;
+  }
+
+  async #next(): Promise<Attempt> {
+    this.#prev ??= await this.#start();
+    const chain = this.#chain;
+    const groups = this.#queue.oldest(BATCH);
+    const added = rowsOf(chain, this.#seq, this.#prev, groups);
+    const { seq, hash } = added.rows.at(-1)!;
+    const recordedAt = Math.max(this.#recordedAt, ...groups.map((group) => group.recordedAt));
+    const statements = [...insertRows(added), this.#head({ chain, seq, hash }, recordedAt)];
+    return { groups, statements, seq, prev: hash, recordedAt };
   }
 
   #head(place: SignedPlace, at: number): Statement {
@@ -273,9 +286,4 @@ export class Audit implements Expiring {
     await this.#retention.adopt();
     if (statements.length > 0) await this.#db.tx(statements);
   }
-}
-
-function settleOnce(each: Waiting, error: StateError): void {
-  each.settle?.(error);
-  each.settle = undefined;
 }
