@@ -54,7 +54,7 @@ export function scoreOperations({ state }: Pick<Runtime, 'state'>): Operation[] 
 function hoursOf(given: string | undefined): number {
   const hours = given === undefined ? DEFAULT_HOURS : /^\d{1,4}$/.test(given) ? Number(given) : 0;
   if (hours < 1 || hours > MOST_HOURS)
-    throw new ProtocolError('invalid_envelope', `The query parameter hours is a number from 1 to ${MOST_HOURS}`);
+    throw new ProtocolError('invalid_envelope', `The query parameter hours must be a number from 1 to ${MOST_HOURS}`);
   return hours;
 }
 

@@ -28,7 +28,10 @@ const BESIDE = 32;
 const BELOW = 6;
 const MOST_LINES = 8;
 
-/** One row for each server: its name, its state, the number of its tools, the time of its start, and its problem. */
+/**
+ * One row for each server or agent: its name, its state, its number of tools or skills, how long it took to start, and its
+ * problem.
+ */
 export function upstreamTable(rows: readonly UpstreamRow[], style: Style): string {
   const cells = rows.map(({ kind, name, state, count, took }) => ({
     name,

@@ -38,8 +38,8 @@ const ATTEMPTS = 3;
 const MOVED_PAUSE = 100;
 const LOOK_AFTER = 1_000;
 /**
- * Number of attempts to tell the owner that a question is abandoned. If all fail, the owner drops the call when its
- * lifetime is over.
+ * Number of attempts to tell the replica that owns the process that a parked call is abandoned. If all fail, that replica
+ * drops the call at the end of the call's lifetime.
  */
 const ABANDON_ATTEMPTS = 30;
 const ABANDON_PAUSE = 2_000;

@@ -88,7 +88,7 @@ const cache = group('Options of the plugin `result-cache`.', {
     description:
       'Whether all callers of a tenant share results, instead of results for each caller; only for servers that give every caller the same answer.',
   }),
-  perCaller: size({ default: '4MiB', description: 'Maximum size of the results of a caller.' }),
+  perCaller: size({ default: '4MiB', description: 'Maximum size of all stored results of a caller.' }),
   inAll: size({ default: '64MiB', description: 'Maximum size of all results of a replica.' }),
 });
 

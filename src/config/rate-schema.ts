@@ -1,9 +1,9 @@
 import { duration, group, integer, list, oneOf, text } from './field.js';
 
 const rate = group('One limit. It needs `requests`, `concurrent`, or both.', {
-  per: list(oneOf(['caller', 'tool', 'server', 'session'], { description: 'One of them.' }), {
+  per: list(oneOf(['caller', 'tool', 'server', 'session'], { description: 'A property of calls.' }), {
     description:
-      'Each combination of these has its own count, such as `[caller]` or `[caller, tool]`. Empty: one count for all.',
+      'The limit counts the calls of each combination of these properties separately, such as `[caller]` or `[caller, tool]`. Empty: one count for all calls.',
   }),
   requests: integer({
     min: 1,

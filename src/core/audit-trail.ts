@@ -227,7 +227,7 @@ export interface AuditTrail {
   status(): AuditStatus;
 }
 
-/** Records an event. With `closed`, resolves once the record is stored; otherwise resolves at once. */
+/** Records an event. With `audit.onFailure: closed`, resolves once the record is stored; otherwise resolves at once. */
 export async function stored(trail: AuditTrail, record: AuditRecord): Promise<void> {
   if (trail.closed) await trail.before(record);
   else trail.record(record);

@@ -43,7 +43,7 @@ export function checkedPlugin(value: unknown, source: string): Plugin {
     return refuse('its default export is not an object');
   const plugin = value as Record<string, unknown>;
   if (plugin['apiVersion'] !== API_VERSION) refuse(`its apiVersion is not ${API_VERSION}`);
-  // Only members of the contract: a misspelt hook would never run.
+  // A member with an unknown name that looks like a hook is refused: a misspelt hook would never run.
   const unknown = Object.keys(plugin).find((key) => /^on[A-Z]/.test(key) && !MEMBERS.includes(key));
   if (unknown !== undefined) refuse(`it has the unknown hook ${unknown}; the hooks are ${HOOKS.join(', ')}`);
   for (const name of FUNCTIONS)

@@ -3,7 +3,7 @@
  * binding; the reason does not. The reason is in `error.data.reason`, for A2A 1.0 in `ErrorInfo.reason`.
  */
 export interface ErrorRow {
-  /** JSON-RPC code for MCP clients of the handshake era (up to 2025-11-25). */
+  /** JSON-RPC code for MCP clients of the legacy era (up to 2025-11-25). */
   readonly legacy: number;
   /** JSON-RPC code for MCP clients of 2026-07-28 and later, which do not use -32000..-32019. */
   readonly modern: number;

@@ -96,7 +96,8 @@ export const steps: readonly Step[] = [
       'CREATE INDEX leases_expires ON leases (expires_at)',
       'CREATE INDEX counters_expires ON counters (expires_at)',
       'CREATE INDEX outbox_dead_due ON outbox (due_at) WHERE dead = 1',
-      // The newest expired record of each chain, and expired records that a later chain started from.
+      // `audit_trimmed` has the newest removed record of each hash chain. `audit_anchors` has the hashes of removed records
+      // to which the first record of another chain refers.
       'CREATE TABLE audit_trimmed (chain TEXT PRIMARY KEY, seq BIGINT NOT NULL, hash TEXT NOT NULL)',
       'CREATE TABLE audit_anchors (hash TEXT PRIMARY KEY)',
       'CREATE INDEX audit_starts ON audit (prev) WHERE seq = 1',

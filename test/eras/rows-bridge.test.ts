@@ -149,7 +149,7 @@ describe('legacy client, modern server', () => {
         (error: Error) => ({ refused: true, text: error.message }),
       );
       expect(said.refused).toBe(true);
-      expect(said.text).toMatch(/more questions than one call may have/);
+      expect(said.text).toMatch(/more rounds of questions than one call may have/);
       expect(server.happened('state only').length - before).toBeLessThan(20);
     },
   );

@@ -1,4 +1,4 @@
-/** Sessions of the handshake era over Streamable HTTP: their owners, their lifetime, and resuming of streams. */
+/** Sessions of the legacy era over Streamable HTTP: their owners, their lifetime, and resuming of streams. */
 import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
 import { type Message, textOf } from './support/message.js';
 import { BOTH, LEGACY, modernCall, Session } from './support/speak.js';

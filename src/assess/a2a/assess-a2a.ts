@@ -122,7 +122,7 @@ export interface A2aSurfaceOptions {
   readonly active: boolean;
   readonly credentials: readonly (readonly [string, string])[];
   readonly grpc: GrpcDialer;
-  /** The methods of the versions; takes whether the agent serves them. */
+  /** For each method of the tested versions, whether the agent serves the method; `null` until a surface has tried it. */
   readonly methods: Record<string, boolean | null>;
 }
 

@@ -159,7 +159,8 @@ export const PUSH_PROBES: Probes = {
     for (const time of ['first', 'second']) {
       const answer = await peer.call('deletePush', { id, configId });
       const refusedIt = answer.code !== undefined || (answer.reply.status ?? 200) >= 400;
-      if (refusedIt || (answer.grpc ?? 'OK') !== 'OK') return fail(`the ${time} deletion: ${said(answer)}`, answer);
+      if (refusedIt || (answer.grpc ?? 'OK') !== 'OK')
+        return fail(`the ${time} deletion of the push configuration failed: ${said(answer)}`, answer);
     }
     return refused(await peer.call('getPush', { id, configId }), -32001, peer);
   }),

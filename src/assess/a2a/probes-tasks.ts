@@ -62,7 +62,7 @@ export const TASK_PROBES: Probes = {
     const more = { taskId: id, contextId: `${String(contextId)}-parley` };
     const answer = await peer.call('send', { body: peer.message({ more }) });
     return unlessSlow(answer, () =>
-      expect(isRefusal(answer), `a message with the context of no task ${said(answer)}`, answer),
+      expect(isRefusal(answer), `a message whose contextId is not that of its task ${said(answer)}`, answer),
     );
   }),
   keptContext: whenActive(async (surface) => {

@@ -100,9 +100,8 @@ const CHECKS: Readonly<Record<string, Check>> = {
       'responses',
       ({ message }) => {
         const { id, result, error } = asObject(message);
-        if (!questions.has(id)) return 'a response has the id of no question';
-        if ((result === undefined) === (error === undefined))
-          return 'a response has not exactly one of result and error';
+        if (!questions.has(id)) return 'the id of a response belongs to no request of the server';
+        if ((result === undefined) === (error === undefined)) return 'a response has both result and error, or neither';
         if (error === undefined) return undefined;
         const right = Number.isInteger(asObject(error)['code']) && typeof asObject(error)['message'] === 'string';
         return right ? undefined : 'an error has no number as code, or no message';
@@ -291,8 +290,8 @@ export const CLIENT_REQUIREMENTS: readonly Requirement[] = [
   row('BASE-01', 'MUST', 'A-E', ANY, BASE, 'messages', 'basic', 'Messages follow JSON-RPC 2.0; ids are strings or integers.', 'Send jsonrpc 2.0 and an id.'),
   row('BASE-02', 'MUST', 'A-D', ANY, BASE, 'uniqueIds', 'basic', 'An id is used once in a session.', 'Count the ids.'),
   row('BASE-03', 'MUST', 'E', ANY, BASE, 'openIds', 'basic', 'An id differs from those of requests without an answer.', 'Count the ids.'),
-  row('BASE-04', 'MUST', 'A-D', ANY, BASE, 'responses', 'basic', 'A response has the id of the question, and a result or an error.', 'Copy the id.'),
-  row('BASE-06', 'MUST', 'A-D', ANY, BASE, 'notAnswered', 'basic', 'A question is answered once, a notification never.', 'Answer requests only.'),
+  row('BASE-04', 'MUST', 'A-D', ANY, BASE, 'responses', 'basic', 'A response has the id of the request, and a result or an error.', 'Copy the id.'),
+  row('BASE-06', 'MUST', 'A-D', ANY, BASE, 'notAnswered', 'basic', 'A request is answered once, a notification never.', 'Answer requests only.'),
   row('BASE-09', 'MUST', 'C-E', ANY, BASE, 'noBatch', 'basic/transports', 'Each message is sent alone.', 'Send no arrays.'),
   row('LIFE-01', 'MUST', 'A-D', ANY, LIFE, 'firstInitialize', 'basic/lifecycle', 'The first request is initialize with protocolVersion, capabilities and clientInfo.', 'Begin with the handshake.'),
   row('LIFE-03', 'MUST', 'A-D', ANY, LIFE, 'initialized', 'basic/lifecycle', 'notifications/initialized follows the handshake.', 'Send the notification.'),

@@ -11,7 +11,7 @@ const INVALID_PARAMS = -32602;
 export interface McpSurfaceOptions {
   readonly active: boolean;
   readonly credentials: boolean;
-  /** The methods of the revisions; takes whether the server serves them. */
+  /** For each method of the tested revisions, whether the server serves the method; `null` until a surface has tried it. */
   readonly methods: Record<string, boolean | null>;
 }
 

@@ -11,7 +11,7 @@ const NAMED: Readonly<Record<string, string>> = {
   'resources/read': 'uri',
 };
 
-/** Streamable HTTP, of the handshake era and of the modern era. */
+/** Streamable HTTP, of the legacy era and of the modern era. */
 export class HttpPeer implements Peer {
   readonly transport = 'http';
   readonly log: Reply[] = [];

@@ -47,7 +47,7 @@ export function declined(method: string): Json {
   return { error: { code: -1, message: 'User rejected sampling request' } };
 }
 
-/** Calls a tool of the handshake era, and declines each question of the server. */
+/** Calls a tool of the legacy era, and declines each question of the server. */
 async function answeredCall(peer: Peer, tool: Json): Promise<Reply> {
   const answered = new Set<unknown>();
   return peer.call(

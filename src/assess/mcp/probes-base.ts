@@ -375,7 +375,7 @@ export const BASE_PROBES: Readonly<Record<string, Probe>> = {
   },
   initializeRefusal: async (surface) => {
     const { revisions } = surface.options;
-    if (revisions.some((date) => date <= NEWEST_LEGACY.date)) return skip('the server serves the handshake era too');
+    if (revisions.some((date) => date <= NEWEST_LEGACY.date)) return skip('the server serves the legacy era too');
     const reply = await surface.peer.call('initialize', initializeParams(NEWEST_LEGACY.date), {
       envelope: false,
       headers: { 'MCP-Protocol-Version': undefined, 'Mcp-Method': undefined },

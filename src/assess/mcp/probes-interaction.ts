@@ -154,14 +154,18 @@ export const INTERACTION_PROBES: Readonly<Record<string, Probe>> = {
     if (surface.modern) {
       const reply = await retry(surface, declinedAnswers);
       if (reply === undefined) return skip(NO_QUESTION);
-      return expect(reply.response !== undefined, `a declined question got no answer: ${outcome(reply)}`, reply);
+      return expect(
+        reply.response !== undefined,
+        `the call repeated with a declined answer got no response: ${outcome(reply)}`,
+        reply,
+      );
     }
     // A server may ask for roots on its own at any time, and nobody declines that.
     const asked = (await interactions(surface)).calls.filter(({ questions }) =>
       questions.some(({ method }) => method !== 'roots/list'),
     );
     const stuck = asked.find(({ reply }) => reply.response === undefined);
-    if (stuck !== undefined) return fail(`a declined question left the call without an answer`, stuck.reply);
+    if (stuck !== undefined) return fail('a call got no response after its question was declined', stuck.reply);
     return asked.length === 0 ? skip(NO_QUESTION) : PASS;
   },
   missingAnswers: async (surface) => {

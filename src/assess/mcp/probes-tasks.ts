@@ -1,4 +1,4 @@
-/** Probes of tasks: experimental in the last revision of the handshake era, an extension in the modern era. */
+/** Probes of tasks: experimental in the last revision of the legacy era, an extension in the modern era. */
 import { sleep } from '../../core/timing.js';
 import type { JsonObject } from '../../protocol/jsonrpc/raw.js';
 import { META as PROTOCOL_META, TASKS_EXTENSION } from '../../protocol/mcp/model.js';
@@ -41,7 +41,7 @@ const declaresTasks = ({ capabilities }: McpSurface): boolean => takesTasks(capa
 const hasExtension = ({ capabilities }: McpSurface): boolean =>
   asObject(capabilities['extensions'])[TASKS_EXTENSION] !== undefined;
 
-/** The task in the result of a call: `task` of the handshake era, the result itself of the modern era. */
+/** The task in the result of a call: `task` of the legacy era, the result itself of the modern era. */
 const created = (surface: McpSurface, { result }: Reply): Json =>
   surface.modern ? (result?.['resultType'] === 'task' ? result : {}) : asObject(result?.['task']);
 
@@ -85,7 +85,7 @@ const onTask =
     return made === undefined || !('id' in made) ? skip(NO_TASK) : judge(made, surface);
   };
 
-/** A probe of a task that ended; `tasks/result` of the handshake era would wait for the end of others. */
+/** A probe of a task that ended; `tasks/result` of the legacy era would wait for the end of others. */
 const onEnded = (judge: (made: Task, status: string, surface: McpSurface) => Verdict | Promise<Verdict>): Probe =>
   onTask((made, surface) => {
     const status = String(made.got.result?.['status']);

@@ -69,11 +69,11 @@ const inSession =
 
 const modernOnly = ({ options }: McpSurface): boolean => options.revisions.every((date) => date > NEWEST_LEGACY.date);
 
-/** A probe for servers without the handshake era. */
+/** A probe for servers without the legacy era. */
 const ifModernOnly =
   (probe: Probe): Probe =>
   (surface) =>
-    modernOnly(surface) ? probe(surface) : skip('the server serves the handshake era too');
+    modernOnly(surface) ? probe(surface) : skip('the server serves the legacy era too');
 
 /** A part of a JSON object: brackets alone, a key with its value, or the beginning of an object. */
 const FRAGMENT = /^\s*(?:[{}[\]][\s,{}[\]]*$|"[^"]*"\s*:|[{[]\s*")/;

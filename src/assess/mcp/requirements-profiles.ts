@@ -32,8 +32,8 @@ export const PROFILE_ROWS: readonly RowOf[] = [
     'Choose a ttlMs.'),
   row('CUR-01', 'SHOULD', 'A-E', ANY, CURRENCY, 'newestRevision', 'basic/versioning', 'The server speaks the newest revision.',
     'Support the newest revision.'),
-  row('CUR-02', 'SHOULD', 'A-E', ANY, CURRENCY, 'newestLegacy', 'basic/lifecycle', 'The server speaks the newest revision of the handshake era.',
-    'Support clients of the handshake era.'),
+  row('CUR-02', 'SHOULD', 'A-E', ANY, CURRENCY, 'newestLegacy', 'basic/lifecycle', 'The server speaks the newest revision of the legacy era.',
+    'Support clients of the legacy era.'),
   row('CUR-03', 'SHOULD', 'A-E', ANY, CURRENCY, 'severalRevisions', 'basic/lifecycle', 'The server speaks more than one revision.',
     'Support older clients.'),
 ];

@@ -25,7 +25,10 @@ export const CONNECT: Command = {
     URL_FLAG,
     { name: 'name', value: 'NAME', description: 'The name of the entry. Default: parley.' },
     { name: 'server', value: 'NAME', description: 'Connect to this server only. Default: all servers.' },
-    { name: 'stdio', description: 'Let the client start the gateway as a program, instead of its URL.' },
+    {
+      name: 'stdio',
+      description: 'Write an entry that starts the gateway as a program over stdio, instead of an entry with its URL.',
+    },
     { name: 'project', description: "Write the file of this folder instead of the user's." },
     { name: 'file', value: 'FILE', description: 'Write this file of the client.' },
     { name: 'remove', description: 'Remove the entry.' },

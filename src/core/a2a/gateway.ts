@@ -19,7 +19,7 @@ export interface AgentCall {
   readonly request: Passed<JsonObject>;
   /** The size of the request as the client sent it. */
   readonly bytes?: number;
-  /** The caller's dialect. A task or a push configuration created by this call is stored with it. */
+  /** The caller's dialect. The gateway stores it with each task and push configuration that this call creates. */
   readonly dialect: DialectId;
   readonly exchange: Exchange;
   /** The time at which the client stops waiting, by `performance.now()`, if its transport says so. */
@@ -36,7 +36,7 @@ export interface AgentCall {
 }
 
 export type AgentAnswer = {
-  /** The dialect that created the task: used for the answer to a client that does not name its dialect. */
+  /** The dialect of the call that created the task: used for the answer to a client that does not name its dialect. */
   readonly createdIn?: DialectId;
   /** The extensions that this request used. */
   readonly extensions?: readonly string[];

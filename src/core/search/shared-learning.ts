@@ -162,8 +162,8 @@ export class SharedLearning {
   }
 
   /**
-   * Takes a call of a tool. `succeeded` is called only if the call follows a search, because it may have to parse the
-   * result.
+   * Learns from a successful call of a tool that an earlier search of the caller showed, and ignores other calls. The
+   * function `succeeded` may have to parse the result, so it runs only if there was such a search.
    */
   called(principal: Principal, tool: ToolKey, succeeded: () => boolean): void {
     const caller = this.keyOf(principal);

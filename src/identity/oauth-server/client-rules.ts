@@ -44,10 +44,10 @@ export function checkClient(client: ClientMetadata): void {
   delete client.scope;
   const { redirect_uris: uris, client_name: name } = client;
   if (typeof name === 'string' && name.length > LONGEST_NAME)
-    throw new errors.InvalidClientMetadata(`client_name has at most ${LONGEST_NAME} characters`);
+    throw new errors.InvalidClientMetadata(`client_name may have at most ${LONGEST_NAME} characters`);
   if (!Array.isArray(uris)) return;
   if (uris.length > MOST_REDIRECTS)
-    throw new errors.InvalidRedirectUri(`a client has at most ${MOST_REDIRECTS} redirect_uris`);
+    throw new errors.InvalidRedirectUri(`a client may have at most ${MOST_REDIRECTS} redirect_uris`);
   let local = false;
   for (const uri of uris) {
     if (typeof uri !== 'string' || uri.length > LONGEST_REDIRECT || !URL.canParse(uri))

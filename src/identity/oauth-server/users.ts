@@ -123,5 +123,6 @@ export class Users {
 function checkPassword(password: string): void {
   if (password.length < SHORTEST_PASSWORD)
     throw new UserError(`a password needs at least ${SHORTEST_PASSWORD} characters`);
-  if (password.length > LONGEST_PASSWORD) throw new UserError(`a password has at most ${LONGEST_PASSWORD} characters`);
+  if (password.length > LONGEST_PASSWORD)
+    throw new UserError(`a password may have at most ${LONGEST_PASSWORD} characters`);
 }

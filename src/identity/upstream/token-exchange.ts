@@ -1,7 +1,7 @@
 /**
  * OAuth token exchange (RFC 8693): a token of the upstream for each caller, in exchange for the caller's own. The
  * caller's token goes to the configured token endpoint only, never to the upstream (S12). Exchanged tokens are kept in
- * memory only: they are as short-lived as the caller's token, and one request gets a new token.
+ * memory only. They live briefly, and a lost token costs one more request to the token endpoint.
  */
 import { createHash } from 'node:crypto';
 import { BoundedCache } from '../../core/bounded-cache.js';

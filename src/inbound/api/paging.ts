@@ -30,7 +30,7 @@ export interface Page {
 export function pageOf({ limit, cursor }: Readonly<Record<string, string | undefined>>): Page {
   const wanted = limit === undefined ? DEFAULT_ITEMS : /^\d{1,4}$/.test(limit) ? Number(limit) : 0;
   if (wanted < 1 || wanted > MOST_ITEMS)
-    throw new ProtocolError('invalid_envelope', `The query parameter limit is a number from 1 to ${MOST_ITEMS}`);
+    throw new ProtocolError('invalid_envelope', `The query parameter limit must be a number from 1 to ${MOST_ITEMS}`);
   if (cursor === undefined) return { limit: wanted, after: '' };
   const after = Buffer.from(cursor, 'base64url').toString('utf8');
   if (after === '' || cursorOf(after) !== cursor)

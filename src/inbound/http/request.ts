@@ -126,7 +126,7 @@ export class InboundRequest implements AuthenticationRequest {
     if (this.body ? this.body.pending : !this.complete) this.fail(endedEarly());
   }
 
-  /** The rest of the body does not arrive. Returns whether a reader waits for the body and gets the error. */
+  /** Called when the rest of the body will not arrive. Returns whether a reader waits for the body and gets the error. */
   fail(error: ProtocolError): boolean {
     this.failure ??= error;
     return this.body?.fail(this.failure) ?? false;

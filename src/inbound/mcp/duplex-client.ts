@@ -171,7 +171,7 @@ export class DuplexClient {
     // Only one cancellation is kept for each id, so of two requests with the same id, one could not be cancelled.
     if (this.running.has(id)) throw new ProtocolError('invalid_request', 'A request with this id is running', { id });
     if (message.method === 'subscriptions/listen' && this.listening.size >= MOST_LISTENS)
-      throw new ProtocolError('rate_limited', `A connection has at most ${MOST_LISTENS} subscriptions`, { id });
+      throw new ProtocolError('rate_limited', `A connection may have at most ${MOST_LISTENS} subscriptions`, { id });
     const cancellation = new Cancellation();
     this.running.set(id, cancellation);
     if (message.method === 'subscriptions/listen') this.listening.add(id);

@@ -68,7 +68,7 @@ export class AgentChanges {
     const name = registry.check('agent', given, settings);
     const [seen] = await visible(admission, restCaller(context), [name], agentTarget);
     if (seen === undefined)
-      throw new ProtocolError('forbidden', `This credential is not for an agent of the name "${name}"`);
+      throw new ProtocolError('forbidden', `This credential may not change an agent with the name "${name}"`);
     await registry.create('agent', name, { settings, meta, by: byOf(context) });
     return name;
   }

@@ -106,7 +106,7 @@ export class ServerChanges {
   private async permit(context: RequestContext, name: string): Promise<void> {
     const [seen] = await visible(this.options.admission, restCaller(context), [name], serverTarget);
     if (seen === undefined)
-      throw new ProtocolError('forbidden', `This credential is not for a server of the name "${name}"`);
+      throw new ProtocolError('forbidden', `This credential may not change a server with the name "${name}"`);
   }
 
   private async shown(context: RequestContext, entry: UpstreamEntry): Promise<ServerFacts> {

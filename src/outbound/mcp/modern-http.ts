@@ -333,7 +333,7 @@ export class Stream implements PostEvents {
     try {
       for (const message of readReplies(text)) {
         if (message.kind === 'notification') this.notification(message.method, message.params.value());
-        else if (message.kind === 'response') this.refuse(message.error?.message ?? 'it ended the subscription');
+        else if (message.kind === 'response') this.refuse(message.error?.message ?? 'it ended the request at once');
       }
     } catch {
       this.finish('it sent a message that is not JSON-RPC');

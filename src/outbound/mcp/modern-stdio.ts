@@ -208,7 +208,7 @@ export class ModernStdio {
   private response(message: RpcResponse): boolean {
     const listening = this.listening.get(message.id as number);
     if (listening) {
-      listening.refused(message.error?.message ?? 'it ended the subscription');
+      listening.refused(message.error?.message ?? 'it ended the request at once');
       return true;
     }
     const waiting = this.waiting.get(message.id as number);
@@ -253,7 +253,7 @@ export class ModernStdio {
       return true;
     }
     if (method === 'notifications/cancelled')
-      this.listening.get(params['requestId'] as number)?.refused('it ended the subscription');
+      this.listening.get(params['requestId'] as number)?.refused('it ended the request at once');
     return false;
   }
 

@@ -6,9 +6,9 @@ import { type Allowance, TokenBucket } from '../../core/token-bucket.js';
  * all calls.
  */
 export interface ServerTrafficLimits {
-  /** Questions of one call without an answer, or whose answer the server has not accepted yet. */
+  /** Questions of one call that have no answer yet, or whose answer the server has not accepted yet. */
   readonly openPerCall: QuotaLimits;
-  /** Questions of all calls of one server without an answer, or whose answer the server has not accepted yet. */
+  /** Questions of all calls of one server that have no answer yet, or whose answer the server has not accepted yet. */
   readonly openPerServer: QuotaLimits;
   /** Answers to parked calls, kept until the caller asks for them. */
   readonly keptAnswers: QuotaLimits;
@@ -44,7 +44,7 @@ const KEPT_IN_ALL = new Quota({ count: 100_000, bytes: 256 * MIB });
 
 /** Counts the questions and unrequested messages of one server, over all its connections. */
 export class ServerTraffic {
-  /** Questions of the server without an answer, or whose answer the server has not accepted yet. */
+  /** The server's questions that have no answer yet, or whose answer the server has not accepted yet. */
   readonly questions: Quota;
   /** Answers to parked calls, kept until their callers ask for them. */
   readonly keptAnswers: Quota;

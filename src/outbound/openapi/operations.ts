@@ -144,7 +144,7 @@ interface Found {
   readonly path: string;
   readonly method: OperationMethod;
   readonly operation: JsonObject;
-  /** The parameters of all operations of the path. */
+  /** The `parameters` of the path item. They apply to every operation of the path. */
   readonly shared: JsonValue | undefined;
   /** The names in use. */
   readonly names: Set<string>;
@@ -157,7 +157,7 @@ function operationOf(
 ): Operation {
   if (path.length > LONGEST_PATH) throw new Skipped('its path is too long');
   if (!/^\/[\x21-\x7e]*$/.test(path) || /[?#\\]|%2f|%5c|\/\.{1,2}(?:\/|$)/i.test(path))
-    throw new Skipped('its path is not below the base URL');
+    throw new Skipped('its path has characters or segments that are not allowed');
   const properties: JsonObject = Object.create(null);
   const required: string[] = [];
   const parameters: OperationParameter[] = [];
@@ -173,7 +173,7 @@ function operationOf(
   }
   for (const [, name] of path.matchAll(/\{([^}]*)\}/g))
     if (!parameters.some((parameter) => parameter.in === 'path' && parameter.name === name))
-      throw new Skipped(`its path has no parameter "${name}"`);
+      throw new Skipped(`its path contains "{${name}}", but the document declares no path parameter "${name}"`);
   const content = bodyOf(document, operation, (wanted) => !(wanted in properties));
   if (content) add(content.body.argument, schemas.convert(content.schema), content.body.required);
   if (schemas.exceeded) throw new Skipped('its schemas are too large');

@@ -30,7 +30,7 @@ export interface Envelope {
 export type Classified =
   | { readonly kind: 'modern'; readonly envelope: Envelope }
   | { readonly kind: 'initialize' }
-  /** Any other message of the handshake era; its session decides its meaning. */
+  /** Any other message of the legacy era; its session decides its meaning. */
   | { readonly kind: 'session' };
 
 export type HeaderLookup = (name: string) => string | undefined;
@@ -124,7 +124,7 @@ function checkMirrors(
 
 /**
  * The revision of a session, by the version that `initialize` asks for. A version that is not supported gets the newest
- * revision of the handshake era as an offer, or with `strict` an error.
+ * revision of the legacy era as an offer, or with `strict` an error.
  */
 export function negotiateRevision(requested: unknown, strict: boolean): Revision {
   const revision = revisionOf(requested);

@@ -27,7 +27,7 @@ const REMOVED_METHODS: readonly string[] = [
 ];
 const REMOVED: ReadonlySet<string> = new Set(REMOVED_METHODS);
 
-/** Methods of the handshake era that the modern era removed, even for servers that speak both (VER-10). */
+/** Methods of the legacy era that the modern era removed, even for servers that speak both (VER-10). */
 export const isRemovedMethod = (method: string): boolean => REMOVED.has(method);
 
 const FORWARDED_METHODS: readonly string[] = [
@@ -39,7 +39,7 @@ const FORWARDED_METHODS: readonly string[] = [
 ];
 const SESSION: ReadonlySet<string> = new Set(FORWARDED_METHODS);
 
-/** Every method of all revisions of the handshake era. */
+/** Every method of all revisions of the legacy era. */
 export const SESSION_METHODS: readonly string[] = [
   ...FORWARDED_METHODS,
   ...REMOVED_METHODS,
@@ -54,5 +54,5 @@ export const methodsOf = ({ era, expresses }: Revision): readonly string[] =>
     ? MODERN_METHODS
     : SESSION_METHODS.filter((method) => expresses.tasks === 'core' || !method.startsWith('tasks/'));
 
-/** Requests of the handshake era that are forwarded to a server. The session handles the others itself. */
+/** Requests of the legacy era that are forwarded to a server. The session handles the others itself. */
 export const isForwardedMethod = (method: string): boolean => SESSION.has(method);

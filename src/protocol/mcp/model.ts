@@ -82,7 +82,7 @@ export interface ServerDescription {
   readonly instructions?: string;
   /** The server accepts calls as tasks, in the form of its revision. */
   readonly tasks?: boolean;
-  /** The revision negotiated with a server of the handshake era. */
+  /** The revision negotiated with a server of the legacy era. */
   readonly revision?: string;
 }
 
@@ -114,7 +114,7 @@ export type InputResponses = Record<string, JsonObject>;
 
 /**
  * An input response that reports a failed question. No revision defines one inside `inputResponses`. Clients of the
- * handshake era answer with an error, which is passed to servers of that era.
+ * legacy era answer with an error, which is passed to servers of that era.
  */
 export const INPUT_FAILURE = 'parley/failure';
 

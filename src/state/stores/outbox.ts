@@ -297,7 +297,7 @@ export class Outbox<T = unknown> implements Expiring {
     return (await this.#db.q(sql, [id, now])).length > 0;
   }
 
-  /** Removes dead messages past their retention; `due_at` of a dead message is about the time of its last attempt. */
+  /** Removes dead messages past their retention, which counts from `due_at`: about the time of their last attempt. */
   async sweep(now = wallMs()): Promise<number> {
     if (!Number.isFinite(this.#keepDeadMs)) return 0;
     const sql = `DELETE FROM outbox WHERE dead = 1 AND id IN

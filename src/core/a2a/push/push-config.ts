@@ -18,7 +18,7 @@ function text(name: keyof typeof LONGEST, value: unknown): string | undefined {
   if (value === undefined || value === null) return undefined;
   if (typeof value !== 'string') refuse(`The ${name} of a push configuration must be a string`);
   if (value.length > LONGEST[name])
-    refuse(`The ${name} of a push configuration has at most ${LONGEST[name]} characters`);
+    refuse(`The ${name} of a push configuration may have at most ${LONGEST[name]} characters`);
   if (!PRINTABLE.test(value))
     refuse(`The ${name} of a push configuration must not have line breaks or characters that headers cannot carry`);
   return value;
@@ -41,7 +41,7 @@ export function checkPushConfig(config: TaskPushNotificationConfig, checkUrl: (u
       refuse('The authentication scheme of a push configuration must be a single word');
     if (credentials && !scheme) refuse('The credentials of a push configuration need a scheme');
   }
-  if (JSON.stringify(config).length > LARGEST) refuse(`A push configuration has at most ${LARGEST} characters`);
+  if (JSON.stringify(config).length > LARGEST) refuse(`A push configuration may have at most ${LARGEST} characters`);
   try {
     checkUrl(url);
   } catch (error) {

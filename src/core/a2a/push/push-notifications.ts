@@ -120,9 +120,13 @@ export class PushNotifications {
     const known = await records.pushes(key);
     const before = known.find(({ config }) => config.id === id);
     if (!before && known.length >= limit)
-      throw new ProtocolError('invalid_params', `A task has at most ${limit} push configurations; delete one first`, {
-        outcome: 'not_executed',
-      });
+      throw new ProtocolError(
+        'invalid_params',
+        `A task may have at most ${limit} push configurations; delete one first`,
+        {
+          outcome: 'not_executed',
+        },
+      );
     const config = { ...given, id, taskId: key.id };
     const { credential } = caller.principal;
     const sealed: Sealed = {

@@ -53,7 +53,7 @@ export function checkMessage({ message, configuration }: SendMessageRequest, lim
   const { messageId, parts, taskId, contextId, referenceTaskIds } = message;
   if (typeof messageId !== 'string' || messageId === '') refuse('A message needs a messageId');
   if (!Array.isArray(parts) || parts.length === 0) refuse('A message needs at least one part');
-  if (parts.length > limits.parts) refuse(`A message has at most ${limits.parts} parts`);
+  if (parts.length > limits.parts) refuse(`A message may have at most ${limits.parts} parts`);
   for (const [name, id] of Object.entries({ messageId, taskId, contextId })) {
     if (id !== undefined && (typeof id !== 'string' || id.length > LONGEST_ID))
       refuse(`The ${name} must be a string of at most ${LONGEST_ID} characters`);

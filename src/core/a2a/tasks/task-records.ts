@@ -20,7 +20,7 @@ export interface TaskRecord extends TaskKey {
   readonly task: Task;
   /** The number of the last event; the first is 1. */
   readonly seq: number;
-  /** The dialect that created the task. */
+  /** The dialect of the call that created the task. */
   readonly dialect: DialectId;
   readonly createdAt: number;
   readonly updatedAt: number;

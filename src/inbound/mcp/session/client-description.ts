@@ -22,7 +22,10 @@ export function keptClientInfo(given: JsonValue | undefined): Implementation | u
   return kept as Implementation;
 }
 
-/** Refuses capabilities that are too large to keep, because a part of them would have another meaning. */
+/**
+ * Refuses capabilities that are too large to keep. They are not cut to the limit: a part of them would declare something
+ * that the client did not declare.
+ */
 export function checkCapabilities(bytes: number): void {
   if (bytes <= MOST_CAPABILITY_BYTES) return;
   throw new ProtocolError(

@@ -103,7 +103,7 @@ export interface SessionSetup {
   readonly refused?: Refused | undefined;
 }
 
-/** A client of the handshake era, from its `initialize` to its end, over any transport. */
+/** A client of the legacy era, from its `initialize` to its end, over any transport. */
 export class ClientSession {
   readonly key: string;
   /** The key of the principal that opened the session. */
@@ -378,7 +378,7 @@ export class ClientSession {
       const asked = outcome.inputRequests ?? {};
       silent = Object.keys(asked).length === 0 ? silent + 1 : 0;
       if (round + 1 >= MOST_ROUNDS || silent > MOST_SILENT_ROUNDS) {
-        throw new ProtocolError('not_bridgeable', 'The server asked more questions than one call may have');
+        throw new ProtocolError('not_bridgeable', 'The call needs more rounds of questions than one call may have');
       }
       if (silent > 0) await sleep(SILENT_PAUSE);
       const answers = await this.askAll(asked, channel, cancellation, urlElicitations);
@@ -465,9 +465,13 @@ export class ClientSession {
   private async subscribe(uri: string, call: Call): Promise<void> {
     if (this.resources.has(uri)) return;
     if (this.resources.size >= MOST_RESOURCES)
-      throw new ProtocolError('rate_limited', `A session has at most ${MOST_RESOURCES} subscriptions of resources`, {
-        outcome: 'not_executed',
-      });
+      throw new ProtocolError(
+        'rate_limited',
+        `A session may have at most ${MOST_RESOURCES} subscriptions of resources`,
+        {
+          outcome: 'not_executed',
+        },
+      );
     const subscription = await this.setup.gateway.listen(
       this.caller,
       call,

@@ -11,7 +11,7 @@ interface Waiting {
   resolve(answer: JsonObject): void;
 }
 
-/** The open questions to one client of the handshake era, sent as requests of the gateway. */
+/** The open questions to one client of the legacy era, sent as requests of the gateway. */
 export class Questions {
   private readonly waiting = new Map<Id, Waiting>();
   private asked = 0;

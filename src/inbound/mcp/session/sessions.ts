@@ -129,7 +129,7 @@ const viewOf = ({ view, server }: SessionRecord): View =>
 const SEALED_FOR = 30 * 24 * 60 * 60 * 1000;
 
 /**
- * The sessions of clients of the handshake era. Only this class creates ids, sealed to their principal (C-04, HL-18).
+ * The sessions of clients of the legacy era. Only this class creates ids, sealed to their principal (C-04, HL-18).
  */
 export class Sessions<C extends Carrier> {
   private readonly entries = new Map<string, Entry<C>>();

@@ -15,7 +15,7 @@ interface UrlElicitation {
 
 /**
  * The URLs that a client agreed to open during one call. A modern server asks again until the elicitation is complete.
- * A client of the handshake era is asked only once, and the gateway repeats the call for this client (mcp.md 4.5).
+ * A client of the legacy era is asked only once, and the gateway repeats the call for this client (mcp.md 4.5).
  */
 export class UrlElicitations {
   private readonly elicitations = new Map<string, UrlElicitation>();

@@ -32,7 +32,7 @@ export interface Expresses {
 
 export interface Revision {
   readonly date: string;
-  /** The handshake era begins with `initialize`; the modern era has metadata on every request. */
+  /** The legacy era begins with `initialize`; the modern era has metadata on every request. */
   readonly era: 'legacy' | 'modern';
   readonly expresses: Expresses;
   /** Streamable HTTP sends the negotiated version in a header after the handshake (HL-16). */

@@ -25,7 +25,7 @@ export function decodeInputRequest(method: string, params: JsonObject): InputReq
   }
 }
 
-/** A server of the handshake era may name its question with this key; in the modern era every question has a name. */
+/** A server of the legacy era may name its question with this key; in the modern era every question has a name. */
 const QUESTION_NAME = 'parley/inputKey';
 
 export function questionName(params: JsonObject): string | undefined {

@@ -75,7 +75,10 @@ export function readTask(wire: JsonValue | undefined, place: string, shape: Shap
   return task;
 }
 
-/** A webhook does not name its agent's version, so the `sessionId` of 0.1 is read as a context id here too. */
+/**
+ * The body that an agent posts to a webhook names no version, so it may come from an agent of 0.1: its `sessionId` is read
+ * as the context id.
+ */
 function ofSession({ sessionId, ...rest }: JsonObject): JsonObject {
   return typeof sessionId === 'string' ? { ...rest, contextId: sessionId } : rest;
 }
