@@ -1,5 +1,6 @@
 /** The running gateway without its inbound adapters: starts its parts in order and stops them in reverse order. */
-import { changedKeys, needsRestart } from '../config/changed-keys.js';
+import { changedKeys } from '../config/changed-keys.js';
+import { needsRestart } from '../config/keys-that-need-a-restart.js';
 import type { Config } from '../config/schema.js';
 import { type AuditActor, type AuditTrail, OPERATOR } from '../core/audit-trail.js';
 import { Seal } from '../core/seal.js';

@@ -3,10 +3,10 @@ import { callerOf, isAdmin, type Principal } from '../../core/caller.js';
 import { forOperators, type UpstreamState } from '../../core/upstream-monitor.js';
 import type { UpstreamEntry, UpstreamKind, UpstreamRegistry } from '../../core/upstream-registry.js';
 import { isWholeAdmin } from '../../core/whole-admin.js';
+import { type Answer, type ApiRequest, expectedOf, type Operation, tagsOf } from '../../inbound/api/operation.js';
+import { listOf, PAGE_QUERY, paged, pageOf } from '../../inbound/api/paging.js';
+import { ref, SETTINGS } from '../../inbound/api/schemas.js';
 import { ProtocolError } from '../../protocol/errors.js';
-import { type Answer, type ApiRequest, expectedOf, type Operation, tagsOf } from './operation.js';
-import { listOf, PAGE_QUERY, paged, pageOf } from './paging.js';
-import { ref, SETTINGS } from './schemas.js';
 
 export interface UpstreamsOptions {
   readonly registry: UpstreamRegistry;

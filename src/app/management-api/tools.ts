@@ -1,10 +1,10 @@
 import { callerOf } from '../../core/caller.js';
 import { ALL_SERVERS, type Call, type Gateway, oneServer, plainCall } from '../../core/gateway.js';
+import type { ApiRequest, Operation } from '../../inbound/api/operation.js';
+import { listOf, PAGE_QUERY, paged, pageOf } from '../../inbound/api/paging.js';
+import { ref } from '../../inbound/api/schemas.js';
 import { ProtocolError } from '../../protocol/errors.js';
 import { type JsonObject, RawObject } from '../../protocol/jsonrpc/raw.js';
-import type { ApiRequest, Operation } from './operation.js';
-import { listOf, PAGE_QUERY, paged, pageOf } from './paging.js';
-import { ref } from './schemas.js';
 
 export interface ToolsOptions {
   readonly gateway: Pick<Gateway, 'call'>;

@@ -1,10 +1,10 @@
 import type { Principal } from '../../core/caller.js';
 import { isWholeAdmin } from '../../core/whole-admin.js';
+import type { Operation } from '../../inbound/api/operation.js';
+import { listOf, PAGE_QUERY, paged, pageOf } from '../../inbound/api/paging.js';
+import { ref } from '../../inbound/api/schemas.js';
 import { ProtocolError } from '../../protocol/errors.js';
 import { isObject } from '../../protocol/jsonrpc/raw.js';
-import type { Operation } from './operation.js';
-import { listOf, PAGE_QUERY, paged, pageOf } from './paging.js';
-import { ref } from './schemas.js';
 
 export interface ViewsOptions {
   /** The names of the configured views. */

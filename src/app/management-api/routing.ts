@@ -1,11 +1,11 @@
 /** The management API: explains the ranking of a search, shows what search has learned, and removes it. */
-import { callerOf } from '../core/caller.js';
-import { ALL_SERVERS, type View } from '../core/gateway.js';
-import type { Operation } from '../inbound/api/operation.js';
-import { ref } from '../inbound/api/schemas.js';
-import { ProtocolError } from '../protocol/errors.js';
-import { forget } from './routing-records.js';
-import type { Runtime } from './runtime.js';
+import { callerOf } from '../../core/caller.js';
+import { ALL_SERVERS, type View } from '../../core/gateway.js';
+import type { Operation } from '../../inbound/api/operation.js';
+import { ref } from '../../inbound/api/schemas.js';
+import { ProtocolError } from '../../protocol/errors.js';
+import { forget } from '../routing-records.js';
+import type { Runtime } from '../runtime.js';
 
 const MOST_RESULTS = 50;
 const rounded = (value: number): number => Math.round(value * 1_000) / 1_000;

@@ -1,10 +1,10 @@
 /** The management API: the scores of evaluators. */
-import type { Operation } from '../inbound/api/operation.js';
-import { cursorOf, listOf, PAGE_QUERY, pageOf } from '../inbound/api/paging.js';
-import { ref } from '../inbound/api/schemas.js';
-import { ProtocolError } from '../protocol/errors.js';
-import { type ScoreRow, wallMs } from '../state/index.js';
-import type { Runtime } from './runtime.js';
+import type { Operation } from '../../inbound/api/operation.js';
+import { cursorOf, listOf, PAGE_QUERY, pageOf } from '../../inbound/api/paging.js';
+import { ref } from '../../inbound/api/schemas.js';
+import { ProtocolError } from '../../protocol/errors.js';
+import { type ScoreRow, wallMs } from '../../state/index.js';
+import type { Runtime } from '../runtime.js';
 
 const HOUR = 3_600_000;
 const DEFAULT_HOURS = 24;
