@@ -37,17 +37,17 @@ import { buildUpstream, type VerdictStore } from '../outbound/mcp/build-upstream
 import type { Implementation } from '../protocol/mcp/model.js';
 import type { Registry, State } from '../state/index.js';
 import type { Log } from '../telemetry/log.js';
-import { fingerprintOf } from './fingerprint.js';
+import { ConfiguredViews } from './configured-views.js';
 import { pipelineOf } from './interceptor-order.js';
+import type { Replica } from './join-replicas.js';
 import { parkedRecords, TASK_TTL, taskRecords } from './mcp-records.js';
 import type { Overload } from './overload.js';
-import type { Plugins } from './plugins.js';
+import type { Plugins } from './plugin-loader.js';
 import type { Entry } from './registration-writes.js';
 import { Registrations } from './registrations.js';
-import type { Replica } from './replica.js';
 import { type SearchVectors, searchVectors } from './search-vectors.js';
+import { fingerprintOf } from './settings-fingerprint.js';
 import type { Telemetry } from './telemetry.js';
-import { ConfiguredViews } from './views.js';
 
 /** Time that lists and handshakes wait for a server that has not answered yet, in milliseconds. */
 const PATIENCE = 1_000;

@@ -22,7 +22,7 @@ import { Egress } from '../outbound/egress.js';
 import { bufferedRequest, HttpClient, proxyRule } from '../outbound/http/index.js';
 import { type OAuthUser, type Registry, type State, wallMs } from '../state/index.js';
 import type { Log } from '../telemetry/log.js';
-import { ClientDocuments } from './client-documents.js';
+import { ClientDocuments } from './client-id-documents.js';
 import { forgetCaller } from './forget-caller.js';
 import { SIGNING_KEY } from './reseal-stored.js';
 

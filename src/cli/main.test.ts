@@ -3,7 +3,7 @@ import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
 import { parse } from 'yaml';
-import { withCommandStorage } from '../app/command-storage.js';
+import { withCommandStorage } from '../app/commands/command-storage.js';
 import type { Summary } from '../app/running-gateway.js';
 import type { Environment } from '../config/expand.js';
 import { loadConfig } from '../config/load.js';

@@ -1,5 +1,5 @@
 /** The text of `parley pins`. Names and definitions come from servers, so hidden characters are made visible. */
-import type { PinDetail } from '../app/pin-records.js';
+import type { PinDetail } from '../app/commands/pins.js';
 import { columns, paint, plural, type Style } from '../telemetry/style.js';
 
 export type Visible = (text: string) => string;

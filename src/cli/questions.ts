@@ -1,4 +1,4 @@
-import type { Answer, Question } from '../app/gateway-client.js';
+import type { Answer, Question } from '../app/commands/gateway-client.js';
 import type { CliEnvironment } from './command.js';
 import { firstLine, safeText } from './gateway-output.js';
 

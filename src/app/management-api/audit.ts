@@ -3,7 +3,7 @@ import type { Operation } from '../../inbound/api/operation.js';
 import { listOf, PAGE_QUERY, pageOf } from '../../inbound/api/paging.js';
 import { ref } from '../../inbound/api/schemas.js';
 import { ProtocolError } from '../../protocol/errors.js';
-import { matcherOf } from '../audit-reader.js';
+import { matcherOf } from '../commands/audit-reader.js';
 import type { Runtime } from '../runtime.js';
 
 /** Limit on the records that a request reads in order to find matching records. */

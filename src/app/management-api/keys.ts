@@ -3,7 +3,7 @@ import type { Operation } from '../../inbound/api/operation.js';
 import { listOf, PAGE_QUERY, paged, pageOf } from '../../inbound/api/paging.js';
 import { ref } from '../../inbound/api/schemas.js';
 import { ProtocolError } from '../../protocol/errors.js';
-import { ApiKeyProblem, createApiKeyIn, type NewApiKey } from '../api-keys.js';
+import { ApiKeyProblem, createApiKeyIn, type NewApiKey } from '../commands/api-keys.js';
 import type { Runtime } from '../runtime.js';
 import { missing } from './missing.js';
 

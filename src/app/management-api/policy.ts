@@ -2,7 +2,7 @@
 import type { Operation } from '../../inbound/api/operation.js';
 import { ref } from '../../inbound/api/schemas.js';
 import { ProtocolError } from '../../protocol/errors.js';
-import { CaseError, type PolicyCase, PolicyCases } from '../policy-cases.js';
+import { CaseError, type PolicyCase, PolicyCases } from '../commands/policy-cases.js';
 import type { Runtime } from '../runtime.js';
 
 export function policyOperations(runtime: Runtime): Operation[] {

@@ -4,7 +4,7 @@ import { ALL_SERVERS, type View } from '../../core/gateway.js';
 import type { Operation } from '../../inbound/api/operation.js';
 import { ref } from '../../inbound/api/schemas.js';
 import { ProtocolError } from '../../protocol/errors.js';
-import { forget } from '../routing-records.js';
+import { forget } from '../commands/forget-routing.js';
 import type { Runtime } from '../runtime.js';
 
 const MOST_RESULTS = 50;

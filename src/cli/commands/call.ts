@@ -1,4 +1,4 @@
-import type { ClientTool, ClientToolResult } from '../../app/gateway-client.js';
+import type { ClientTool, ClientToolResult } from '../../app/commands/gateway-client.js';
 import { nearest } from '../../config/problem.js';
 import type { Command, CommandLine } from '../command.js';
 import { UsageError } from '../command.js';
@@ -39,7 +39,7 @@ async function call(line: CommandLine): Promise<number> {
   const address = gatewayAddress(line);
   const { url, token } = address;
   const timeout = secondsOf(text('timeout'), CALL, DEFAULT_SECONDS);
-  const { withGateway } = await import('../../app/gateway-client.js');
+  const { withGateway } = await import('../../app/commands/gateway-client.js');
   let shown = false;
   const progress = (step: { progress: number; total?: number | undefined; message?: string | undefined }): void => {
     shown = true;

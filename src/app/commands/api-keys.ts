@@ -1,8 +1,8 @@
 /** The work of `parley keys`: changes the API keys in the configured database, while gateways may be running. */
-import { CALLER_NAME, CALLER_NAME_FIX } from '../config/auth-schema.js';
-import type { Config } from '../config/schema.js';
-import { apiKeyDigest, apiKeyId, newApiKey } from '../identity/api-key.js';
-import { type ApiKey, wallMs } from '../state/index.js';
+import { CALLER_NAME, CALLER_NAME_FIX } from '../../config/auth-schema.js';
+import type { Config } from '../../config/schema.js';
+import { apiKeyDigest, apiKeyId, newApiKey } from '../../identity/api-key.js';
+import { type ApiKey, wallMs } from '../../state/index.js';
 import { type CommandStorage, withCommandStorage } from './command-storage.js';
 
 export interface NewApiKey {

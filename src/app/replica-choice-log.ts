@@ -6,7 +6,7 @@ import { type PolicyEstimate, replay } from '../core/replica-choice/replay.js';
 import { TokenBucket } from '../core/token-bucket.js';
 import type { ReplicaChoices, State } from '../state/index.js';
 import type { Log } from '../telemetry/log.js';
-import { withCommandStorage } from './command-storage.js';
+import { withCommandStorage } from './commands/command-storage.js';
 
 /** The stored sample of each pool. */
 const SAMPLE = { burst: 200, second: 20 };

@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest';
 import type { CallRecord } from '../core/audit-trail.js';
-import { textOf } from './audit-text.js';
+import { textOf } from './audit-record-json.js';
 
 const full: Required<CallRecord> = {
   kind: 'call',

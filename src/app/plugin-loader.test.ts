@@ -4,7 +4,7 @@ import path from 'node:path';
 import { expect, it } from 'vitest';
 import { configFrom } from '../config/load.js';
 import { SILENT } from '../telemetry/log.js';
-import { Plugins, type PluginsOptions } from './plugins.js';
+import { Plugins, type PluginsOptions } from './plugin-loader.js';
 
 it.each([
   ['never ends', 'for (;;);'],

@@ -1,11 +1,11 @@
 /** Reads the audit trail of a configuration's database: for the commands of an operator. */
-import type { Config } from '../config/schema.js';
-import { globOf } from '../core/catalog/glob.js';
-import type { AuditRange, SignedPlace, StoredAuditRecord, Verification } from '../state/index.js';
-import { SILENT } from '../telemetry/log.js';
-import { openStorage } from './storage.js';
+import type { Config } from '../../config/schema.js';
+import { globOf } from '../../core/catalog/glob.js';
+import type { AuditRange, SignedPlace, StoredAuditRecord, Verification } from '../../state/index.js';
+import { SILENT } from '../../telemetry/log.js';
+import { openStorage } from '../storage.js';
 
-export type { AuditRange, SignedPlace, StoredAuditRecord, Verification } from '../state/index.js';
+export type { AuditRange, SignedPlace, StoredAuditRecord, Verification } from '../../state/index.js';
 
 /** Conditions on records. Names are patterns in which `*` matches any characters. */
 export interface AuditFilter {

@@ -16,7 +16,7 @@ import { ProtocolError } from '../protocol/errors.js';
 import { type Audit, isStateError, type Keyring, type State } from '../state/index.js';
 import type { Log } from '../telemetry/log.js';
 import { ThrottledLog } from '../telemetry/throttled-log.js';
-import { textOf } from './audit-text.js';
+import { textOf } from './audit-record-json.js';
 
 /** The trail of the configuration. Commands that change the database use it too, and close the state afterwards. */
 export function auditTrailOf(

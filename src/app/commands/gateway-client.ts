@@ -1,5 +1,5 @@
 /** The MCP client of the command line: it lists and calls tools of a running gateway. */
-import { VERSION } from './product-info.js';
+import { VERSION } from '../product-info.js';
 
 export interface ClientTool {
   readonly name: string;

@@ -1,12 +1,12 @@
 /** `parley search`: starts the servers, searches their tools once, and stops. */
-import type { Config } from '../config/schema.js';
-import { GATEWAY } from '../core/caller.js';
-import { ALL_SERVERS } from '../core/gateway.js';
-import { ToolSearch, type ToolSearchRequest } from '../core/search/tool-search.js';
-import { Lifecycle } from './lifecycle.js';
-import { INFO } from './product-info.js';
-import { Runtime } from './runtime.js';
-import type { ServeOptions } from './serve.js';
+import type { Config } from '../../config/schema.js';
+import { GATEWAY } from '../../core/caller.js';
+import { ALL_SERVERS } from '../../core/gateway.js';
+import { ToolSearch, type ToolSearchRequest } from '../../core/search/tool-search.js';
+import { Lifecycle } from '../lifecycle.js';
+import { INFO } from '../product-info.js';
+import { Runtime } from '../runtime.js';
+import type { ServeOptions } from '../serve.js';
 
 export interface SearchAnswer {
   readonly tools: readonly {

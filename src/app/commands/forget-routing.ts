@@ -2,10 +2,10 @@
  * Reads and removes what search has learned, for operators: by command beside a running gateway, and over the
  * management API.
  */
-import type { Config } from '../config/schema.js';
-import type { AuditActor, AuditTrail } from '../core/audit-trail.js';
-import { callerKey } from '../core/search/caller-key.js';
-import type { State } from '../state/index.js';
+import type { Config } from '../../config/schema.js';
+import type { AuditActor, AuditTrail } from '../../core/audit-trail.js';
+import { callerKey } from '../../core/search/caller-key.js';
+import type { State } from '../../state/index.js';
 import { withCommandStorage } from './command-storage.js';
 
 /** Selects the outcomes to remove: outcomes that match every given value, or all outcomes if no value is given. */

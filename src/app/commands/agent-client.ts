@@ -1,8 +1,8 @@
 /** The A2A requests of the command line to a running gateway. */
 import { randomUUID } from 'node:crypto';
-import { sleep } from '../core/timing.js';
-import { NATIVE } from '../protocol/a2a/dialect.js';
-import { VERSION_HEADER } from '../protocol/a2a/version-behavior.js';
+import { sleep } from '../../core/timing.js';
+import { NATIVE } from '../../protocol/a2a/dialect.js';
+import { VERSION_HEADER } from '../../protocol/a2a/version-behavior.js';
 
 interface Part {
   readonly text?: string;

@@ -1,10 +1,10 @@
 /** `parley lint`: starts the servers, checks the definitions of their tools once, and stops. */
-import type { Config } from '../config/schema.js';
-import type { ServerFinding } from '../core/hygiene/server-lint.js';
-import { Lifecycle } from './lifecycle.js';
-import { INFO } from './product-info.js';
-import { Runtime } from './runtime.js';
-import type { ServeOptions } from './serve.js';
+import type { Config } from '../../config/schema.js';
+import type { ServerFinding } from '../../core/hygiene/server-lint.js';
+import { Lifecycle } from '../lifecycle.js';
+import { INFO } from '../product-info.js';
+import { Runtime } from '../runtime.js';
+import type { ServeOptions } from '../serve.js';
 
 export interface LintAnswer {
   readonly findings: readonly (ServerFinding & { readonly server: string })[];

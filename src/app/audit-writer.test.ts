@@ -8,7 +8,7 @@ import { configFrom } from '../config/load.js';
 import { OPERATOR } from '../core/audit-trail.js';
 import { Audit, type Db, openState, type State, StateError } from '../state/index.js';
 import { SILENT } from '../telemetry/log.js';
-import { auditTrailOf, callAuditOf } from './audit-trail.js';
+import { auditTrailOf, callAuditOf } from './audit-writer.js';
 
 let folder: string;
 let state: State;

@@ -1,11 +1,11 @@
 /** The database of the configuration, for commands that work beside a running gateway. */
 import { userInfo } from 'node:os';
-import type { Config } from '../config/schema.js';
-import { type AuditActor, type AuditTrail, OPERATOR } from '../core/audit-trail.js';
-import type { State } from '../state/index.js';
-import { type Log, SILENT } from '../telemetry/log.js';
-import { auditTrailOf } from './audit-trail.js';
-import { openStorage } from './storage.js';
+import type { Config } from '../../config/schema.js';
+import { type AuditActor, type AuditTrail, OPERATOR } from '../../core/audit-trail.js';
+import type { State } from '../../state/index.js';
+import { type Log, SILENT } from '../../telemetry/log.js';
+import { auditTrailOf } from '../audit-writer.js';
+import { openStorage } from '../storage.js';
 
 export interface CommandStorage {
   readonly state: State;

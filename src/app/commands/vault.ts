@@ -1,11 +1,11 @@
 /** `parley vault`: lists, encrypts again and removes the secrets for upstreams. Never returns a secret. */
-import type { Config } from '../config/schema.js';
-import type { AuditActor, GivenChange } from '../core/audit-trail.js';
-import { Seal } from '../core/seal.js';
-import { GATEWAY_OWNER } from '../identity/vault/vault.js';
-import { type State, type VaultRow, wallMs } from '../state/index.js';
+import type { Config } from '../../config/schema.js';
+import type { AuditActor, GivenChange } from '../../core/audit-trail.js';
+import { Seal } from '../../core/seal.js';
+import { GATEWAY_OWNER } from '../../identity/vault/vault.js';
+import { type State, type VaultRow, wallMs } from '../../state/index.js';
+import { resealStored } from '../reseal-stored.js';
 import { withCommandStorage } from './command-storage.js';
-import { resealStored } from './reseal-stored.js';
 
 export interface VaultFilter {
   readonly caller?: string | undefined;

@@ -1,12 +1,12 @@
 /** The users and keys of the built-in authorization server, for commands that work beside a running gateway. */
-import type { Config } from '../config/schema.js';
-import { Seal } from '../core/seal.js';
-import { Users } from '../identity/oauth-server/users.js';
-import { type OAuthUser, wallMs } from '../state/index.js';
-import type { Log } from '../telemetry/log.js';
+import type { Config } from '../../config/schema.js';
+import { Seal } from '../../core/seal.js';
+import { Users } from '../../identity/oauth-server/users.js';
+import { type OAuthUser, wallMs } from '../../state/index.js';
+import type { Log } from '../../telemetry/log.js';
+import { forgetCaller } from '../forget-caller.js';
+import { callerKey, signingKeys } from '../oauth-server.js';
 import { withCommandStorage } from './command-storage.js';
-import { forgetCaller } from './forget-caller.js';
-import { callerKey, signingKeys } from './oauth-server.js';
 
 /** Runs `work` on the database of the configuration. A running gateway sees the change within a second. */
 export const withUsers = <T>(config: Config, log: Log, work: (users: Users) => Promise<T>): Promise<T> =>

@@ -2,10 +2,10 @@ import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, expect, test } from 'vitest';
-import { configFrom } from '../config/load.js';
-import { Vault } from '../identity/vault/vault.js';
-import { wallMs } from '../state/index.js';
-import { SILENT } from '../telemetry/log.js';
+import { configFrom } from '../../config/load.js';
+import { Vault } from '../../identity/vault/vault.js';
+import { wallMs } from '../../state/index.js';
+import { SILENT } from '../../telemetry/log.js';
 import { withCommandStorage } from './command-storage.js';
 import { withUsers } from './users.js';
 

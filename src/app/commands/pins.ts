@@ -1,10 +1,10 @@
 /** The pinned definitions, for the commands of operators. They use the database directly, also while a gateway runs. */
-import type { Config } from '../config/schema.js';
-import type { AuditActor, AuditTrail } from '../core/audit-trail.js';
-import type { PinDetail, State } from '../state/index.js';
+import type { Config } from '../../config/schema.js';
+import type { AuditActor, AuditTrail } from '../../core/audit-trail.js';
+import type { PinDetail, State } from '../../state/index.js';
 import { withCommandStorage } from './command-storage.js';
 
-export { visibleText } from '../core/pinning/suspicious-text.js';
+export { visibleText } from '../../core/pinning/suspicious-text.js';
 
 export type { PinDetail };
 
