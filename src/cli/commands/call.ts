@@ -4,7 +4,7 @@ import type { Command, CommandLine } from '../command.js';
 import { UsageError } from '../command.js';
 import { gatewayAddress } from '../gateway-api.js';
 import { firstLine, GATEWAY_FLAGS, printJson, safeText } from '../gateway-output.js';
-import { answerer } from '../questions.js';
+import { answerer } from '../server-questions.js';
 import { connectionError } from './tools.js';
 
 const DEFAULT_SECONDS = 120;

@@ -7,7 +7,7 @@ import { mergeEntries } from '../../config/import/merge.js';
 import { withoutSecrets } from '../../config/import/secrets.js';
 import { configFrom } from '../../config/load.js';
 import { ConfigError } from '../../config/problem.js';
-import { discoverableFiles } from '../client-files.js';
+import { discoverableFiles } from '../client-config-files.js';
 import {
   type CliEnvironment,
   CONFIG,

@@ -1,7 +1,7 @@
 import type { PinCommands, PinDetail } from '../../app/commands/pins.js';
 import { hasConfiguration, loadConfig } from '../../config/load.js';
 import { CONFIG, type Command, type CommandLine, type Flag, HELP, JSON_OUTPUT, UsageError } from '../command.js';
-import { diffText, listText, pinJson, stateOf, type Visible } from '../pins.js';
+import { diffText, listText, pinJson, stateOf, type Visible } from '../pins-output.js';
 
 const ALL: Flag = { name: 'all', description: 'Approve the items of every server.' };
 const FLAGS: readonly Flag[] = [CONFIG, JSON_OUTPUT, HELP];

@@ -10,8 +10,8 @@ import { followLevelSignal, LogLevelSwitch } from '../../telemetry/log-level.js'
 import { callLog, createLog, writesText } from '../../telemetry/log-output.js';
 import { type CliEnvironment, CONFIG, type Command, HELP } from '../command.js';
 import { welcomeText } from '../quickstart-welcome.js';
-import { type Reloads, withReloads } from '../reload.js';
-import { summaryText } from '../summary.js';
+import { type Reloads, withReloads } from '../reload-signals.js';
+import { summaryText } from '../startup-summary.js';
 
 export const SERVE: Command = {
   name: 'serve',

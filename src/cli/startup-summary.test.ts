@@ -1,7 +1,7 @@
 import { describe, expect, test } from 'vitest';
 import type { Summary, UpstreamRow } from '../app/running-gateway.js';
 import { PLAIN } from '../telemetry/style.js';
-import { summaryText, upstreamTable } from './summary.js';
+import { summaryText, upstreamTable } from './startup-summary.js';
 
 const ROWS: readonly UpstreamRow[] = [
   { kind: 'server', name: 'weather', state: 'up', count: 12, took: 1_234 },

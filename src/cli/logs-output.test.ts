@@ -1,7 +1,7 @@
 import { createServer, type Server, type ServerResponse } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { afterEach, describe, expect, test } from 'vitest';
-import { fetchLogs, logsText } from './logs.js';
+import { fetchLogs, logsText } from './logs-output.js';
 
 describe('fetchLogs', () => {
   let server: Server | undefined;

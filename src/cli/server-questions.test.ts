@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest';
 import { argumentsOf } from './commands/call.js';
-import { answerer } from './questions.js';
+import { answerer } from './server-questions.js';
 
 function at(...answers: (string | undefined)[]) {
   const asked: string[] = [];

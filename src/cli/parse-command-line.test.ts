@@ -1,7 +1,7 @@
 import { describe, expect, test } from 'vitest';
 import { UsageError } from './command.js';
 import { COMMANDS, helpText, TOP_FLAGS } from './commands.js';
-import { parseCommandLine } from './parse.js';
+import { parseCommandLine } from './parse-command-line.js';
 
 const parse = (line: string) => parseCommandLine(line.split(' ').filter((word) => word !== ''));
 

@@ -1,7 +1,7 @@
 import { execFileSync } from 'node:child_process';
 import { expect, test } from 'vitest';
 import { COMMANDS } from './commands.js';
-import { bashScript, fishScript, zshScript } from './completion.js';
+import { bashScript, fishScript, zshScript } from './completion-scripts.js';
 
 /** Asks the script of bash for completions of a line. */
 function complete(line: string): string[] {
