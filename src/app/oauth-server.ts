@@ -16,8 +16,8 @@ import { type SendHttp, UpstreamLogin } from '../identity/oauth-server/upstream-
 import { Users } from '../identity/oauth-server/users.js';
 import type { ProtectedResources } from '../identity/protected-resource.js';
 import type { ScopeRules } from '../identity/scopes.js';
-import type { BrowserIdentity } from '../inbound/connect/connect-endpoint.js';
 import type { Route } from '../inbound/http/route.js';
+import type { BrowserIdentity } from '../inbound/upstream-login/connect-endpoint.js';
 import { Egress } from '../outbound/egress.js';
 import { bufferedRequest, HttpClient, proxyRule } from '../outbound/http/index.js';
 import { type OAuthUser, type Registry, type State, wallMs } from '../state/index.js';
@@ -76,10 +76,10 @@ export async function startOAuthServer(options: OAuthServerSettings): Promise<Bu
   const [{ OAuthServer }, { InteractionPages }, { OAuthRoutes }, { errorPage }, { SessionIdentity }] =
     await Promise.all([
       import('../identity/oauth-server/oauth-server.js'),
-      import('../inbound/oauth/interaction-pages.js'),
+      import('../inbound/oauth/login-and-consent.js'),
       import('../inbound/oauth/routes.js'),
-      import('../inbound/oauth/pages.js'),
-      import('../inbound/connect/browser-identity.js'),
+      import('../inbound/oauth/html-pages.js'),
+      import('../inbound/upstream-login/browser-identity.js'),
     ]);
   const { oauthRecords: records, oauthRevocations: revocations, oauthUsers } = state;
   const keys = signingKeys(state, seal);

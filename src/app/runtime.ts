@@ -8,7 +8,7 @@ import type { UpstreamRegistry } from '../core/upstream-registry.js';
 import { AuditedRefusals, type Refusals } from '../identity/audited-refusals.js';
 import type { Authenticator } from '../identity/authenticator.js';
 import { HoldingAuthenticator } from '../identity/caller-request.js';
-import type { BrowserIdentity } from '../inbound/connect/connect-endpoint.js';
+import type { BrowserIdentity } from '../inbound/upstream-login/connect-endpoint.js';
 import type { VerdictStore } from '../outbound/mcp/build-upstream.js';
 import type { SafeHttp } from '../outbound/safe-http.js';
 import { stopAllChildren } from '../outbound/stdio/child-process.js';

@@ -2,7 +2,7 @@
 import { isWholeAdmin } from '../../core/whole-admin.js';
 import type { Operation } from '../../inbound/api/operation.js';
 import { cut } from '../../inbound/api/paging.js';
-import type { SessionRecord } from '../../inbound/mcp/session/records.js';
+import type { SessionRecord } from '../../inbound/mcp/session/session-record.js';
 import type { Documents } from '../../state/index.js';
 import type { Runtime } from '../runtime.js';
 import { missing } from './missing.js';

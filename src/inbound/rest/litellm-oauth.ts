@@ -3,8 +3,8 @@ import type { Logins } from '../../identity/upstream-login/logins.js';
 import { ProtocolError } from '../../protocol/errors.js';
 import type { RequestContext, Route } from '../http/route.js';
 import { sendJson } from '../http/send-body.js';
-import { privateHeaders } from './exchange.js';
 import { REST_ERRORS } from './rest-errors.js';
+import { privateHeaders } from './rest-request.js';
 import type { ServerLookup } from './server-lookup.js';
 
 export interface LiteLlmOAuthOptions {

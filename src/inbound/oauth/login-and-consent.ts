@@ -13,8 +13,8 @@ import type { OAuthUser } from '../../state/index.js';
 import type { Log } from '../../telemetry/log.js';
 import type { RequestContext } from '../http/route.js';
 import { type CookieStyle, cookieOf, flowCookie, isUid, setCookie } from './flow-cookies.js';
+import { consentPage, errorPage, loginPage, type PageLinks } from './html-pages.js';
 import { formTarget, seeOther, sendPage } from './page-response.js';
-import { consentPage, errorPage, loginPage, type PageLinks } from './pages.js';
 
 export interface InteractionPagesOptions {
   readonly server: OAuthServer;
