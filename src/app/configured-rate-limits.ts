@@ -2,7 +2,7 @@ import type { Config } from '../config/schema.js';
 import type { CallContext } from '../core/call.js';
 import { Condition } from '../identity/policy/condition.js';
 import { Failure } from '../identity/policy/failure.js';
-import { Facts, questionOf } from '../identity/policy/question.js';
+import { Facts, questionOf } from '../identity/policy/policy-question.js';
 import type { RateLimit } from '../interceptors/rates.js';
 import type { Log } from '../telemetry/log.js';
 

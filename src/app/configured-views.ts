@@ -6,7 +6,7 @@ import type { Catalog } from '../core/catalog/catalog.js';
 import type { Selection, View } from '../core/view.js';
 import { Views } from '../core/views.js';
 import { Condition } from '../identity/policy/condition.js';
-import { Facts } from '../identity/policy/question.js';
+import { Facts } from '../identity/policy/policy-question.js';
 
 type ViewSettings = Pick<Config, 'views' | 'naming'>;
 

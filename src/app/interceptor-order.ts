@@ -6,7 +6,7 @@ import type { Catalog } from '../core/catalog/catalog.js';
 import { Resolver } from '../core/catalog/owner-resolver.js';
 import { type Interceptor, Pipeline } from '../core/pipeline.js';
 import type { PolicyAdmission } from '../identity/policy/policy-admission.js';
-import type { Logins } from '../identity/upstream-login/logins.js';
+import type { Logins } from '../identity/upstream-login/login-flow.js';
 import { admitting } from '../interceptors/admission.js';
 import { approval } from '../interceptors/approval.js';
 import { argumentValidation, type ValidationMode } from '../interceptors/argument-validation.js';

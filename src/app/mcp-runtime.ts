@@ -28,7 +28,7 @@ import { PolicyAdmission } from '../identity/policy/policy-admission.js';
 import { openingSignIns } from '../identity/sign-in-admission.js';
 import type { Credentials } from '../identity/upstream-credentials.js';
 import { split } from '../identity/upstream-login/connect-links.js';
-import type { Logins } from '../identity/upstream-login/logins.js';
+import type { Logins } from '../identity/upstream-login/login-flow.js';
 import type { SessionsOptions } from '../inbound/mcp/session/sessions.js';
 import type { CallLog } from '../interceptors/call-log.js';
 import { searchOutcomes } from '../interceptors/search-outcomes.js';

@@ -3,8 +3,8 @@ import type { Config } from '../../config/schema.js';
 import { ADMIN_ROLE, type Principal, principalOf } from '../../core/caller.js';
 import { Failure } from '../../identity/policy/failure.js';
 import { type Effect, type ExplainedRule, Policy } from '../../identity/policy/policy.js';
+import type { Question, Subject } from '../../identity/policy/policy-question.js';
 import { rulesOf } from '../../identity/policy/policy-rule.js';
-import type { Question, Subject } from '../../identity/policy/question.js';
 import { isObject, type JsonObject, type JsonValue } from '../../protocol/jsonrpc/raw.js';
 
 /** One call to decide about, as an operator writes it. */

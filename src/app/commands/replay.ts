@@ -1,6 +1,6 @@
 /** Sends recorded calls to a server again and compares the results: `parley replay`. */
 import { globOf } from '../../core/catalog/glob.js';
-import { maskValues } from '../../identity/masked-values.js';
+import { maskValues } from '../../identity/mask-json-values.js';
 import type { ClientTool, ClientToolResult, GatewayClient } from './gateway-client.js';
 
 /** The members of a recorded call that the replay needs. */

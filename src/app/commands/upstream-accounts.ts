@@ -1,8 +1,8 @@
 /** The commands of operators for sign-ins at upstreams; they work beside a running gateway. */
 import type { Config } from '../../config/schema.js';
 import { type Diagnosis, diagnose } from '../../identity/upstream-login/doctor.js';
+import { DOCUMENT_PATH } from '../../identity/upstream-login/login-flow.js';
 import type { LoginSettings } from '../../identity/upstream-login/login-settings.js';
-import { DOCUMENT_PATH } from '../../identity/upstream-login/logins.js';
 import type { VaultRow } from '../../state/index.js';
 import type { Log } from '../../telemetry/log.js';
 import { safeHttpOf } from '../outbound-urls.js';

@@ -1,7 +1,7 @@
 import { type ASTNode, serialize } from '@marcbachmann/cel-js';
-import { directLeaf } from './direct-leaf.js';
 import { beginEvaluation, visitedElements } from './evaluation-cost.js';
 import { Failure } from './failure.js';
+import { directLeaf } from './fast-comparisons.js';
 import { compilePattern } from './linear-regex.js';
 import {
   ENVIRONMENT,

@@ -1,5 +1,5 @@
 import type { ConnectLinks } from '../../identity/upstream-login/connect-links.js';
-import type { Logins } from '../../identity/upstream-login/logins.js';
+import type { Logins } from '../../identity/upstream-login/login-flow.js';
 import { ProtocolError } from '../../protocol/errors.js';
 import type { RequestContext, Route } from '../http/route.js';
 import { sendJson } from '../http/send-body.js';

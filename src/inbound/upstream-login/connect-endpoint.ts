@@ -11,7 +11,12 @@ import {
   split,
 } from '../../identity/upstream-login/connect-links.js';
 import { LoginError } from '../../identity/upstream-login/login-error.js';
-import { CALLBACK_PATH, DOCUMENT_PATH, type Logins, type LoginUpstream } from '../../identity/upstream-login/logins.js';
+import {
+  CALLBACK_PATH,
+  DOCUMENT_PATH,
+  type Logins,
+  type LoginUpstream,
+} from '../../identity/upstream-login/login-flow.js';
 import { scopeOf } from '../../identity/upstream-login/scopes.js';
 import { hostOf } from '../../identity/upstream-login/secure-url.js';
 import { ProtocolError } from '../../protocol/errors.js';

@@ -2,7 +2,7 @@ import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { type Cluster, ENGINES, QUICK, startCluster } from '../../../test/support/engines.js';
 import { Seal } from '../../core/seal.js';
 import { type State, wallMs } from '../../state/index.js';
-import { UpstreamLogin } from './upstream-login.js';
+import { UpstreamLogin } from './openid-login.js';
 
 const ISSUER = 'https://login.example';
 const DOCUMENT = {

@@ -1,11 +1,11 @@
 import { type ASTNode, serialize } from '@marcbachmann/cel-js';
 import { expect, test } from 'vitest';
 import { principalOf } from '../../core/caller.js';
-import { directLeaf } from './direct-leaf.js';
 import { beginEvaluation, newDecision } from './evaluation-cost.js';
 import { Failure } from './failure.js';
+import { directLeaf } from './fast-comparisons.js';
 import { matchesPattern, requiredStart } from './linear-regex.js';
-import { Facts } from './question.js';
+import { Facts } from './policy-question.js';
 import { ENVIRONMENT, LINEAR_MATCHES } from './variables.js';
 
 const OPERATORS = ['==', '!=', '<', '<=', '>', '>='];

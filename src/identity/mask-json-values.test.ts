@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'vitest';
-import { isSecretMember, maskValues } from './masked-values.js';
+import { isSecretMember, maskValues } from './mask-json-values.js';
 
 const M = '********';
 
