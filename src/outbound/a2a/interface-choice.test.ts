@@ -1,7 +1,7 @@
 import { afterEach, describe, expect, it } from 'vitest';
 import { CALLER, card, exchange, json, Stage, saying, TASK } from '../../../test/support/remote-agents.js';
 import { Egress } from '../egress.js';
-import { type Choice, candidates, guesses } from './interfaces.js';
+import { type Choice, candidates, guesses } from './interface-choice.js';
 
 const stage = new Stage();
 afterEach(() => stage.close());

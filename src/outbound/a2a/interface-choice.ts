@@ -4,7 +4,7 @@ import type { Binding } from '../../protocol/a2a/model.js';
 import { requestFormatOf } from '../../protocol/a2a/request-format.js';
 import type { JsonObject } from '../../protocol/jsonrpc/raw.js';
 import type { Egress } from '../egress.js';
-import { baseOf } from './discovery.js';
+import { baseOf } from './card-discovery.js';
 
 export type VersionSetting = 'auto' | Version;
 export type BindingSetting = 'auto' | 'jsonrpc' | 'rest' | 'grpc';

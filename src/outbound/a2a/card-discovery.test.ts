@@ -1,7 +1,7 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { afterEach, describe, expect, it } from 'vitest';
 import { CALLER, card, exchange, json, Stage, saying, TASK } from '../../../test/support/remote-agents.js';
-import { baseOf, cardPlaces } from './discovery.js';
+import { baseOf, cardPlaces } from './card-discovery.js';
 
 const stage = new Stage();
 afterEach(() => stage.close());
