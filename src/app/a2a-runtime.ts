@@ -1,6 +1,6 @@
 /** The A2A side of the running gateway: composes agents, their tasks, cards and webhooks. */
 import { createHash } from 'node:crypto';
-import { formatListen } from '../config/address.js';
+import { formatListen } from '../config/address-fields.js';
 import type { AgentConfig, Config } from '../config/schema.js';
 import type { Agent } from '../core/a2a/agent.js';
 import { Cards } from '../core/a2a/cards/published-cards.js';

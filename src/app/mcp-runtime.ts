@@ -1,7 +1,7 @@
 /** The MCP side of the running gateway: composes servers, their catalog, tasks and parked calls. */
 import { OwnedUpstream } from '../cluster/owned-upstream.js';
-import { readRegistration } from '../config/entry.js';
 import type { Config, ServerConfig } from '../config/schema.js';
+import { readRegistration } from '../config/upstream-entry.js';
 import { type Admission, allAdmissions, OpenAdmission } from '../core/admission.js';
 import { Aggregate } from '../core/aggregate.js';
 import type { AuditTrail } from '../core/audit-trail.js';

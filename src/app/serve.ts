@@ -1,5 +1,5 @@
 /** `parley serve`: builds, opens and closes the parts of the gateway over HTTP. `app/` is the composition root. */
-import { isLoopback } from '../config/address.js';
+import { isLoopback } from '../config/address-fields.js';
 import type { Config } from '../config/schema.js';
 import { serverTarget, visible } from '../core/admission.js';
 import { callerOf } from '../core/caller.js';

@@ -5,7 +5,7 @@ import { afterEach, beforeEach, describe, expect, test } from 'vitest';
 import { parse } from 'yaml';
 import { withCommandStorage } from '../app/commands/command-storage.js';
 import type { Summary } from '../app/running-gateway.js';
-import type { Environment } from '../config/expand.js';
+import type { Environment } from '../config/expand-variables.js';
 import { loadConfig } from '../config/load.js';
 import type { Config } from '../config/schema.js';
 import { PLAIN } from '../telemetry/style.js';

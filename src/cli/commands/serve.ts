@@ -3,7 +3,7 @@ import { ConfigReloader, logProblems } from '../../app/config-reloader.js';
 import { boundYoungGeneration } from '../../app/heap-limits.js';
 import { watchFailures } from '../../app/process-failures.js';
 import type { RunningGateway } from '../../app/running-gateway.js';
-import { formatListen } from '../../config/address.js';
+import { formatListen } from '../../config/address-fields.js';
 import { hasConfiguration, loadConfig } from '../../config/load.js';
 import type { Config } from '../../config/schema.js';
 import { followLevelSignal, LogLevelSwitch } from '../../telemetry/log-level.js';

@@ -1,8 +1,8 @@
-import type { Environment } from './expand.js';
+import type { Environment } from './expand-variables.js';
 import type { Field, KeyStyle } from './field.js';
 import { OTHER_GATEWAY_VARIABLES, type OtherGatewayVariable } from './other-gateway-variables.js';
+import { emptyMap, parseText, type Raw, type RawMap, type RawScalar } from './parsed-file.js';
 import { nearest, type Origin, type Problems, show } from './problem.js';
-import { emptyMap, parseText, type Raw, type RawMap, type RawScalar } from './raw.js';
 import { join } from './validate.js';
 
 const PREFIX = 'PARLEY_';

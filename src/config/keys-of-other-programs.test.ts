@@ -3,7 +3,7 @@ import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
-import type { Environment } from './expand.js';
+import type { Environment } from './expand-variables.js';
 import { loadConfig } from './load.js';
 import { ConfigError } from './problem.js';
 

@@ -1,8 +1,8 @@
 import { homedir } from 'node:os';
 import path from 'node:path';
 import { fileURLToPath } from 'node:url';
+import type { Raw } from './parsed-file.js';
 import { type Origin, type Problems, show } from './problem.js';
-import type { Raw } from './raw.js';
 import { join } from './validate.js';
 
 export type Environment = Readonly<Record<string, string | undefined>>;

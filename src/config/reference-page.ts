@@ -1,5 +1,5 @@
-import { keyVariables, oldNames, otherGatewayVariables, words } from './environment.js';
 import type { Field, Fields } from './field.js';
+import { keyVariables, oldNames, otherGatewayVariables, words } from './parley-variables.js';
 import { SCHEMA } from './schema.js';
 
 /** The text of docs/configuration.md. It is generated from the schema, so the two always agree. */

@@ -1,6 +1,6 @@
 import { describe, expect, test } from 'vitest';
+import { parseText, type Raw } from './parsed-file.js';
 import { Problems } from './problem.js';
-import { parseText, type Raw } from './raw.js';
 
 function parse(text: string, format: 'yaml' | 'json' = 'yaml') {
   const problems = new Problems();

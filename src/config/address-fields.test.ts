@@ -9,7 +9,7 @@ import {
   type ListenAddress,
   listenAddress,
   webOrigin,
-} from './address.js';
+} from './address-fields.js';
 import { Refusal, type Scalar } from './field.js';
 
 const read = (field: Scalar<unknown>, value: string | number): unknown => field.read(value, { directory: '/here' });

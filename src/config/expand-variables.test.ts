@@ -3,9 +3,9 @@ import { homedir } from 'node:os';
 import path from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { describe, expect, test } from 'vitest';
-import { type Environment, expandTree, inputVariable } from './expand.js';
+import { type Environment, expandTree, inputVariable } from './expand-variables.js';
+import { fromValue } from './parsed-file.js';
 import { Problems } from './problem.js';
-import { fromValue } from './raw.js';
 
 function expand(text: string, env: Environment = {}, directory = '/work/project') {
   const problems = new Problems();

@@ -1,6 +1,6 @@
 /** Settings as they were written, before defaults and global keys: walking them, and masking their secrets. */
 import { hideCredentials, MASK, maskArguments } from '../identity/mask-secrets.js';
-import { isPem } from './address.js';
+import { isPem } from './address-fields.js';
 import type { Field, Scalar } from './field.js';
 import { SCHEMA } from './schema.js';
 

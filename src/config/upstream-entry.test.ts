@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest';
-import { readEntry, readRegistration } from './entry.js';
 import { configFrom } from './load.js';
+import { readEntry, readRegistration } from './upstream-entry.js';
 
 const configOf = (value: object = {}) => configFrom(value).config;
 const URL = 'http://127.0.0.1:1/mcp';

@@ -1,9 +1,9 @@
 // biome-ignore-all lint/suspicious/noTemplateCurlyInString: this is the syntax under test
 import { fileURLToPath } from 'node:url';
 import { describe, expect, test } from 'vitest';
-import { keyVariables, oldNames, otherGatewayVariables } from './environment.js';
-import type { Environment } from './expand.js';
+import type { Environment } from './expand-variables.js';
 import { configFrom } from './load.js';
+import { keyVariables, oldNames, otherGatewayVariables } from './parley-variables.js';
 import { ConfigError } from './problem.js';
 import { SCHEMA } from './schema.js';
 

@@ -1,7 +1,7 @@
 import { readFileSync } from 'node:fs';
 import { expect, test } from 'vitest';
-import { keyVariables } from './environment.js';
-import { renderReference } from './reference.js';
+import { keyVariables } from './parley-variables.js';
+import { renderReference } from './reference-page.js';
 import { SCHEMA } from './schema.js';
 
 test('docs/configuration.md matches the schema (run scripts/generate-config-reference.mjs)', () => {

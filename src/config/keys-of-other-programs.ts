@@ -1,5 +1,5 @@
+import { emptyMap, type Raw, type RawEntry, type RawMap, type RawScalar, scalar } from './parsed-file.js';
 import { nearest, type Origin, type Problems, show } from './problem.js';
-import { emptyMap, type Raw, type RawEntry, type RawMap, type RawScalar, scalar } from './raw.js';
 import { SCHEMA } from './schema.js';
 import { join } from './validate.js';
 

@@ -1,14 +1,14 @@
 import { hiding, isSecretName } from '../identity/mask-secrets.js';
-import { isPem } from './address.js';
-import { completeAgent, completeServer } from './complete.js';
-import { type Environment, expandTree } from './expand.js';
+import { isPem } from './address-fields.js';
+import { completeAgent, completeServer } from './derived-values.js';
+import { type Environment, expandTree } from './expand-variables.js';
 import type { Fields, Group } from './field.js';
-import { adaptAgents, adaptServers, switchedOff } from './imports.js';
+import { adaptAgents, adaptServers, switchedOff } from './keys-of-other-programs.js';
+import { fromValue, type RawMap } from './parsed-file.js';
 import { ConfigError, nearest, type Problem, Problems, show } from './problem.js';
-import { fromValue, type RawMap } from './raw.js';
 import { type Config, SCHEMA, type WrittenConfig } from './schema.js';
 import { type Reading, readField } from './validate.js';
-import { type EntrySection, visit } from './written.js';
+import { type EntrySection, visit } from './written-settings.js';
 
 export interface EntryOptions {
   /** The configuration that the entry is added to: its global keys apply, and its names are taken. */
