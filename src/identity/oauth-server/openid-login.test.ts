@@ -2,7 +2,7 @@ import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { type Cluster, ENGINES, QUICK, startCluster } from '../../../test/support/engines.js';
 import { Seal } from '../../core/seal.js';
 import { type State, wallMs } from '../../state/index.js';
-import { UpstreamLogin } from './openid-login.js';
+import { OpenIdLogin } from './openid-login.js';
 
 const ISSUER = 'https://login.example';
 const DOCUMENT = {
@@ -27,7 +27,7 @@ describe.each(ENGINES)('a sign-in at another provider on %s', (engine) => {
       ...{ issuer: ISSUER, clientId: 'parley', clientSecret: undefined, name: 'Example', scopes: ['openid'] },
       ...{ rolesClaim: 'groups', roles: [], tenantClaim: undefined, allowClaim: 'groups', allow: [] },
     };
-    const login = new UpstreamLogin({
+    const login = new OpenIdLogin({
       ...{ settings, records, users, redirectUri: 'https://gateway.example/oauth/callback', now: wallMs },
       seal: new Seal(state.keyring, wallMs),
       send: async () => ({ status: 200, body: Buffer.from(JSON.stringify(DOCUMENT)) }),

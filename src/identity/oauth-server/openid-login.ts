@@ -9,7 +9,7 @@ import type { OAuthRecords, OAuthUsers } from '../../state/index.js';
 import { INTERACTION_LIFE } from './paths.js';
 import { recordId } from './record-id.js';
 
-export interface UpstreamLoginSettings {
+export interface OpenIdLoginSettings {
   readonly issuer: string;
   readonly clientId: string;
   readonly clientSecret: string | undefined;
@@ -37,8 +37,8 @@ export type SendHttp = (request: {
   readonly body?: string;
 }) => Promise<HttpAnswer>;
 
-export interface UpstreamLoginOptions {
-  readonly settings: UpstreamLoginSettings;
+export interface OpenIdLoginOptions {
+  readonly settings: OpenIdLoginSettings;
   readonly redirectUri: string;
   readonly records: OAuthRecords;
   readonly users: Pick<OAuthUsers, 'signedInElsewhere'>;
@@ -89,10 +89,10 @@ const METADATA_AGE = 300_000;
 const LONGEST_VALUE = 255;
 const random = (): string => randomBytes(32).toString('base64url');
 
-export class UpstreamLogin {
+export class OpenIdLogin {
   private known: { readonly metadata: ProviderMetadata; readonly at: number } | undefined;
 
-  constructor(private readonly options: UpstreamLoginOptions) {}
+  constructor(private readonly options: OpenIdLoginOptions) {}
 
   get name(): string {
     return this.options.settings.name;

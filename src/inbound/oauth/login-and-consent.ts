@@ -5,7 +5,7 @@ import type { Seal } from '../../core/seal.js';
 import type { AuditedRefusals } from '../../identity/audited-refusals.js';
 import type { LoginLimits } from '../../identity/oauth-server/login-limits.js';
 import type { OAuthServer, PendingInteraction } from '../../identity/oauth-server/oauth-server.js';
-import { LoginRefused, type UpstreamLogin } from '../../identity/oauth-server/openid-login.js';
+import { LoginRefused, type OpenIdLogin } from '../../identity/oauth-server/openid-login.js';
 import { TooManyHashes } from '../../identity/oauth-server/password.js';
 import { PATHS } from '../../identity/oauth-server/paths.js';
 import { type Users, userName } from '../../identity/oauth-server/users.js';
@@ -25,7 +25,7 @@ export interface InteractionPagesOptions {
   readonly limits: LoginLimits;
   /** Whether local users may sign in with their passwords. */
   readonly passwords: boolean;
-  readonly upstream: UpstreamLogin | undefined;
+  readonly upstream: OpenIdLogin | undefined;
   readonly seal: Seal;
   readonly cookies: CookieStyle;
   /** The prefix of all paths, if a proxy serves the gateway below a path. */
