@@ -25,7 +25,7 @@ import { type CardKeyRecord, CardKeys } from '../identity/card-keys.js';
 import type { Credentials } from '../identity/upstream-credentials.js';
 import { asksForLogin } from '../identity/upstream-login/login-settings.js';
 import { argumentProblems } from '../interceptors/argument-validation.js';
-import { pushedEvents } from '../interceptors/plugin-events.js';
+import { pushedEvents } from '../interceptors/plugin-hooks/on-event.js';
 import { buildAgent } from '../outbound/a2a/build-agent.js';
 import type { SafeHttp } from '../outbound/safe-http.js';
 import { DeadLetters } from '../outbound/webhooks/dead-letters.js';

@@ -1,14 +1,14 @@
 import { describe, expect, it } from 'vitest';
-import type { Events } from '../core/a2a/agent.js';
-import { ActivePlugin } from '../plugins/active-plugin.js';
-import type { JsonObject, Plugin } from '../plugins/api.js';
-import type { CallView, HookCall } from '../plugins/call-view.js';
-import { Scope } from '../plugins/scope.js';
-import { REDACTION_KINDS, redaction } from '../plugins/shipped/redaction.js';
-import type { StreamResponse } from '../protocol/a2a/model.js';
-import type { Notification } from '../protocol/mcp/model.js';
-import { SILENT } from '../telemetry/log.js';
-import { NotificationChain, passedEvents, pushedEvents } from './plugin-events.js';
+import type { Events } from '../../core/a2a/agent.js';
+import { ActivePlugin } from '../../plugins/active-plugin.js';
+import type { JsonObject, Plugin } from '../../plugins/api.js';
+import type { CallView, HookCall } from '../../plugins/call-view.js';
+import { Scope } from '../../plugins/scope.js';
+import { REDACTION_KINDS, redaction } from '../../plugins/shipped/redaction.js';
+import type { StreamResponse } from '../../protocol/a2a/model.js';
+import type { Notification } from '../../protocol/mcp/model.js';
+import { SILENT } from '../../telemetry/log.js';
+import { NotificationChain, passedEvents, pushedEvents } from './on-event.js';
 
 const VIEW = { forHook: () => ({ protocol: 'a2a', end: () => {} }) as unknown as HookCall } as CallView;
 

@@ -1,18 +1,18 @@
 import { describe, expect, it } from 'vitest';
-import type { AgentAnswer } from '../core/a2a/gateway.js';
-import { A2aContext, type CallContext, type CallResult, McpContext, type McpResult } from '../core/call.js';
-import { Cancellation, GATEWAY, LOCAL } from '../core/caller.js';
-import { MISSING } from '../core/catalog/pages.js';
-import { ALL_SERVERS, complete, failed, type Outcome, plainCall } from '../core/gateway.js';
-import { ActivePlugin } from '../plugins/active-plugin.js';
-import type { JsonObject, Plugin, PluginError } from '../plugins/api.js';
-import { Scope } from '../plugins/scope.js';
-import { REDACTION_KINDS, redaction } from '../plugins/shipped/redaction.js';
-import { NATIVE } from '../protocol/a2a/dialect.js';
-import { ProtocolError, UpstreamRpcError } from '../protocol/errors.js';
-import { RawObject } from '../protocol/jsonrpc/raw.js';
-import { SILENT } from '../telemetry/log.js';
-import { pluginStep } from './plugins.js';
+import type { AgentAnswer } from '../../core/a2a/gateway.js';
+import { A2aContext, type CallContext, type CallResult, McpContext, type McpResult } from '../../core/call.js';
+import { Cancellation, GATEWAY, LOCAL } from '../../core/caller.js';
+import { MISSING } from '../../core/catalog/pages.js';
+import { ALL_SERVERS, complete, failed, type Outcome, plainCall } from '../../core/gateway.js';
+import { ActivePlugin } from '../../plugins/active-plugin.js';
+import type { JsonObject, Plugin, PluginError } from '../../plugins/api.js';
+import { Scope } from '../../plugins/scope.js';
+import { REDACTION_KINDS, redaction } from '../../plugins/shipped/redaction.js';
+import { NATIVE } from '../../protocol/a2a/dialect.js';
+import { ProtocolError, UpstreamRpcError } from '../../protocol/errors.js';
+import { RawObject } from '../../protocol/jsonrpc/raw.js';
+import { SILENT } from '../../telemetry/log.js';
+import { pluginStep } from '../plugins.js';
 
 const active = (plugin: Omit<Plugin, 'apiVersion'>, onFailure: 'closed' | 'open' = 'closed', servers: string[] = []) =>
   new ActivePlugin({

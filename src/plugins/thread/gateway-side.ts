@@ -2,13 +2,13 @@
 import { readFileSync } from 'node:fs';
 import { cpuUsage } from 'node:process';
 import { MessageChannel, type MessagePort, Worker } from 'node:worker_threads';
-import { threadProgram } from '../core/thread-program.js';
-import { within } from '../core/timing.js';
-import type { Hook, JsonValue, Plugin, PluginCall, PluginContext, PluginLog } from './api.js';
-import { HookCall, LazyResponse, type Written, written } from './call-view.js';
-import { InvalidAnswer } from './decisions.js';
-import { HookFailure, ThrewInThread } from './hook-failure.js';
-import { PluginLoadError } from './plugin-module.js';
+import { threadProgram } from '../../core/thread-program.js';
+import { within } from '../../core/timing.js';
+import type { Hook, JsonValue, Plugin, PluginCall, PluginContext, PluginLog } from '../api.js';
+import { HookCall, LazyResponse, type Written, written } from '../call-view.js';
+import { InvalidAnswer } from '../hook-answers.js';
+import { HookFailure, ThrewInThread } from '../hook-errors.js';
+import { PluginLoadError } from '../plugin-module.js';
 import type {
   FromThread,
   HookRun,
@@ -19,7 +19,7 @@ import type {
   SentCall,
   SentPart,
   ToThread,
-} from './thread-messages.js';
+} from './messages.js';
 
 export interface ThreadPluginOptions {
   /** The absolute path of a module, or the name of a package. */
@@ -349,7 +349,7 @@ interface Started {
 }
 
 function start({ use, directory, memory }: ThreadPluginOptions): Started {
-  const { file, execArgv } = threadProgram('plugin-thread', import.meta.url);
+  const { file, execArgv } = threadProgram('plugin-side', import.meta.url);
   const [{ port1: port, port2 }, { port1: parts, port2: theirs }] = [new MessageChannel(), new MessageChannel()];
   const arrived = new Int32Array(new SharedArrayBuffer(4));
   const { timeOrigin } = performance;

@@ -1,6 +1,6 @@
 /** What the gateway and the thread of a plugin tell each other. */
 import type { MessagePort } from 'node:worker_threads';
-import type { Hook, PluginCaller, PluginLog } from './api.js';
+import type { Hook, PluginCaller, PluginLog } from '../api.js';
 
 export interface PluginThreadData {
   readonly use: string;

@@ -1,17 +1,17 @@
 /** Passes the events of a call through plugins: notifications of MCP, events of an A2A stream. */
-import type { Events, Passed } from '../core/a2a/agent.js';
-import type { TaskKey } from '../core/a2a/tasks/task-records.js';
-import { agentTarget } from '../core/admission.js';
-import { A2aContext } from '../core/call.js';
-import { Cancellation, GATEWAY, ownerOf } from '../core/caller.js';
-import type { ActivePlugin } from '../plugins/active-plugin.js';
-import { CallView } from '../plugins/call-view.js';
-import { eventDecision, InvalidAnswer } from '../plugins/decisions.js';
-import { NATIVE } from '../protocol/a2a/dialect.js';
-import { isTerminal, type StreamResponse } from '../protocol/a2a/model.js';
-import { ProtocolError } from '../protocol/errors.js';
-import { isObject, type JsonObject, type RawObject } from '../protocol/jsonrpc/raw.js';
-import type { Notification } from '../protocol/mcp/model.js';
+import type { Events, Passed } from '../../core/a2a/agent.js';
+import type { TaskKey } from '../../core/a2a/tasks/task-records.js';
+import { agentTarget } from '../../core/admission.js';
+import { A2aContext } from '../../core/call.js';
+import { Cancellation, GATEWAY, ownerOf } from '../../core/caller.js';
+import type { ActivePlugin } from '../../plugins/active-plugin.js';
+import { CallView } from '../../plugins/call-view.js';
+import { eventDecision, InvalidAnswer } from '../../plugins/hook-answers.js';
+import { NATIVE } from '../../protocol/a2a/dialect.js';
+import { isTerminal, type StreamResponse } from '../../protocol/a2a/model.js';
+import { ProtocolError } from '../../protocol/errors.js';
+import { isObject, type JsonObject, type RawObject } from '../../protocol/jsonrpc/raw.js';
+import type { Notification } from '../../protocol/mcp/model.js';
 
 /**
  * Maximum number of events of one call that wait for plugins. Further progress and log messages are dropped, because

@@ -1,15 +1,15 @@
 /** Passes the errors of calls through `onError` of plugins. */
-import { serverTarget } from '../core/admission.js';
-import type { CallContext, McpResult } from '../core/call.js';
-import { MISSING } from '../core/catalog/pages.js';
-import { complete, type Missing } from '../core/gateway.js';
-import type { ActivePlugin } from '../plugins/active-plugin.js';
-import type { JsonValue, PluginError } from '../plugins/api.js';
-import type { CallView } from '../plugins/call-view.js';
-import { errorDecision } from '../plugins/decisions.js';
-import { isErrorOfCall, ProtocolError, UpstreamRpcError } from '../protocol/errors.js';
-import { isObject, type JsonObject } from '../protocol/jsonrpc/raw.js';
-import { refusalIn } from '../protocol/mcp/recognised-upstream-errors.js';
+import { serverTarget } from '../../core/admission.js';
+import type { CallContext, McpResult } from '../../core/call.js';
+import { MISSING } from '../../core/catalog/pages.js';
+import { complete, type Missing } from '../../core/gateway.js';
+import type { ActivePlugin } from '../../plugins/active-plugin.js';
+import type { JsonValue, PluginError } from '../../plugins/api.js';
+import type { CallView } from '../../plugins/call-view.js';
+import { errorDecision } from '../../plugins/hook-answers.js';
+import { isErrorOfCall, ProtocolError, UpstreamRpcError } from '../../protocol/errors.js';
+import { isObject, type JsonObject } from '../../protocol/jsonrpc/raw.js';
+import { refusalIn } from '../../protocol/mcp/recognised-upstream-errors.js';
 
 type ErrorOfCall = ProtocolError | UpstreamRpcError;
 

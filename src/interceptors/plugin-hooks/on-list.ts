@@ -1,13 +1,13 @@
 /** Passes the lists that clients read through plugins. */
 
-import type { McpContext, McpResult } from '../core/call.js';
-import { complete, type ListByServer } from '../core/gateway.js';
-import type { ActivePlugin } from '../plugins/active-plugin.js';
-import type { ListItem } from '../plugins/api.js';
-import type { CallView } from '../plugins/call-view.js';
-import { listDecision } from '../plugins/decisions.js';
-import { isObject, type JsonObject } from '../protocol/jsonrpc/raw.js';
-import { isListMethod, LIST_MEMBER, type ListMethod } from '../protocol/mcp/model.js';
+import type { McpContext, McpResult } from '../../core/call.js';
+import { complete, type ListByServer } from '../../core/gateway.js';
+import type { ActivePlugin } from '../../plugins/active-plugin.js';
+import type { ListItem } from '../../plugins/api.js';
+import type { CallView } from '../../plugins/call-view.js';
+import { listDecision } from '../../plugins/hook-answers.js';
+import { isObject, type JsonObject } from '../../protocol/jsonrpc/raw.js';
+import { isListMethod, LIST_MEMBER, type ListMethod } from '../../protocol/mcp/model.js';
 
 /** The server of an item in a merged list, and the server's own name of the item. */
 export type OwnerOf = (

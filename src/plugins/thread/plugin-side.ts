@@ -1,11 +1,11 @@
 /** The thread of a plugin that is a module. Code of the plugin runs here only. */
 import { readlinkSync } from 'node:fs';
 import { receiveMessageOnPort, workerData } from 'node:worker_threads';
-import type { JsonObject, ListItem, Plugin, PluginCall, PluginError, PluginLog } from './api.js';
-import { InvalidAnswer, MOST_JSON } from './decisions.js';
-import { placeOf } from './hook-failure.js';
-import { hooksOf, loadPluginModule } from './plugin-module.js';
-import type { FromThread, HookRun, Part, PluginThreadData, SentAnswer, SentCall, ToThread } from './thread-messages.js';
+import type { JsonObject, ListItem, Plugin, PluginCall, PluginError, PluginLog } from '../api.js';
+import { InvalidAnswer, MOST_JSON } from '../hook-answers.js';
+import { placeOf } from '../hook-errors.js';
+import { hooksOf, loadPluginModule } from '../plugin-module.js';
+import type { FromThread, HookRun, Part, PluginThreadData, SentAnswer, SentCall, ToThread } from './messages.js';
 
 const { use, directory, port, parts, arrived, timeOrigin } = workerData as PluginThreadData;
 const flag = new Int32Array(arrived);
