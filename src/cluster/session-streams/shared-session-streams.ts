@@ -8,6 +8,7 @@ import { isStateError } from '../../state/errors.js';
 import type { Log } from '../../telemetry/log.js';
 import { unreachable } from '../bus-unreachable.js';
 import { type Membership, streamOfReplica } from '../membership.js';
+import { KeptCopies } from './kept-copies.js';
 import { type FindStream, relayedStream, serveStreams } from './relayed-streams.js';
 import { KEPT, newestEntry } from './stream-entry.js';
 import { StreamReader } from './stream-reader.js';
@@ -28,6 +29,7 @@ export class BusStreams implements SharedStreams {
     private readonly log: Log,
     /** Used to ask makers for streams that have no copy on the Bus. */
     private readonly cluster?: Cluster,
+    private readonly copies = new KeptCopies(bus),
   ) {}
 
   serve(find: FindStream): void {
@@ -43,8 +45,9 @@ export class BusStreams implements SharedStreams {
   }
 
   open(session: string, stream: string, request: Id | undefined, endedElsewhere?: () => void): StreamCopy {
-    const { bus, membership, budget, log } = this;
-    return new StreamWriter({ bus, membership, name: streamOf(session, stream), request, budget, log, endedElsewhere });
+    const { bus, membership, budget, copies, log } = this;
+    const name = streamOf(session, stream);
+    return new StreamWriter({ bus, membership, name, request, budget, copies, log, endedElsewhere });
   }
 
   /** Bytes of events that wait for the bus. */

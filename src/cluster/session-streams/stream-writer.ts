@@ -6,7 +6,8 @@ import { isStateError } from '../../state/errors.js';
 import { newId } from '../../state/ids.js';
 import type { Log } from '../../telemetry/log.js';
 import type { Fence, Membership } from '../membership.js';
-import { type EntryKind, KEPT, newestEntry, writeEntry } from './stream-entry.js';
+import type { KeptCopies } from './kept-copies.js';
+import { type EntryKind, KEPT, newestEntry, readEntry, writeEntry } from './stream-entry.js';
 
 /** How long clients wait for an event to reach the bus. After that they get events that are not on the bus yet. */
 const PATIENCE = 5_000;
@@ -52,6 +53,8 @@ export interface StreamWriterOptions {
   readonly name: string;
   readonly request: Id | undefined;
   readonly budget: QueueBudget;
+  /** The finished streams of this replica on the Bus. */
+  readonly copies: KeptCopies;
   readonly log: Log;
   /** Called when another replica has ended the stream. */
   readonly endedElsewhere?: (() => void) | undefined;
@@ -75,6 +78,8 @@ export class StreamWriter implements StreamCopy {
   private last: string = START;
   private appended = 0;
   private added = 0;
+  /** Bytes of the copy on the Bus. */
+  private copied = 0;
   private state: 'well' | 'behind' | 'given up' | 'ended elsewhere' = 'well';
   private sending = false;
   private patience: NodeJS.Timeout | undefined;
@@ -170,7 +175,7 @@ export class StreamWriter implements StreamCopy {
   }
 
   private async sendFirst(): Promise<void> {
-    const { text, mark } = this.queue[0]!;
+    const { text, mark, bytes } = this.queue[0]!;
     const id = await this.bus.append(this.name, text, { ...KEPT, mark, fence: this.fence });
     // The writer has given the copy up meanwhile, so the copy is removed.
     if (this.queue[0]?.mark !== mark) return;
@@ -183,7 +188,10 @@ export class StreamWriter implements StreamCopy {
     }
     this.last = id;
     this.appended++;
+    // The bus trims older events and keeps at least the newest one.
+    this.copied = Math.max(bytes, Math.min(this.copied + bytes, KEPT.maxBytes));
     this.dequeue(1);
+    if (readEntry(text).kind === 'x') this.finished();
     if (this.state === 'behind' && this.queue.length === 0) this.state = 'well';
     clearTimeout(this.patience);
     this.patience = this.waiting.length > 0 ? this.beginPatience() : undefined;
@@ -214,12 +222,17 @@ export class StreamWriter implements StreamCopy {
       }
       this.state = 'ended elsewhere';
       this.dequeue(this.queue.length);
+      this.finished();
       this.options.endedElsewhere?.();
     } catch (error) {
       if (!isStateError(error)) throw error;
       if (isStateError(error, 'gap')) this.giveUp('the copy was lost');
       else await this.pause();
     }
+  }
+
+  private finished(): void {
+    void this.options.copies.finished(this.name, this.copied);
   }
 
   /** Gives the copy up. From now on only this replica has the stream. */

@@ -164,6 +164,9 @@ describe('S-71: JSON-RPC itself', () => {
         data: [{ reason: 'CONTENT_TYPE_NOT_SUPPORTED' }],
       },
     });
+    const olderly = await stand.send('/a2a/echo', { headers: { 'content-type': 'text/plain' }, body: 'hello' });
+    expect(olderly.status).toBe(200);
+    expect(JSON.parse(olderly.text)).toMatchObject({ jsonrpc: '2.0', id: null, error: { code: -32005 } });
     expect(stand.calls).toHaveLength(3);
   });
 
