@@ -1,7 +1,7 @@
 import { randomBytes } from 'node:crypto';
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
 import type { Agent, AgentFacts, Exchange } from '../../core/a2a/agent.js';
-import { Callbacks } from '../../core/a2a/push/callbacks.js';
+import { Callbacks } from '../../core/a2a/push/agent-callback-urls.js';
 import type { TaskKey, TaskRecord } from '../../core/a2a/tasks/task-records.js';
 import { Cancellation, GATEWAY } from '../../core/caller.js';
 import { Seal } from '../../core/seal.js';

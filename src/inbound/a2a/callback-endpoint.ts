@@ -1,6 +1,6 @@
 import { isUtf8 } from 'node:buffer';
 import { createHash } from 'node:crypto';
-import { CALLBACK_PATH, CallbackRefused, type Callbacks } from '../../core/a2a/push/callbacks.js';
+import { CALLBACK_PATH, CallbackRefused, type Callbacks } from '../../core/a2a/push/agent-callback-urls.js';
 import type { AgentRecords, TaskKey, TaskRecord } from '../../core/a2a/tasks/task-records.js';
 import { principalOf } from '../../core/caller.js';
 import { type AuthenticationRequest, type Authenticator, Challenge } from '../../identity/authenticator.js';

@@ -1,5 +1,5 @@
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
-import { eventsIn, result, Stand, status, steps, stream, task } from '../../../test/support/a2a-stand.js';
+import { eventsIn, result, Stand, status, steps, stream, task } from '../../../test/support/a2a-endpoint.js';
 import { ProtocolError, UpstreamRpcError } from '../../protocol/errors.js';
 import type { JsonObject } from '../../protocol/jsonrpc/raw.js';
 
