@@ -209,6 +209,34 @@ const cases: readonly (readonly [what: string, place: string, Behaviour, Partial
     { token: 'secret-token' },
   ],
   [
+    'deletes cancelled tasks',
+    'D/http',
+    {
+      message: (out, request, server) => {
+        const { method } = request;
+        if (method === 'tasks/cancel' && out.some(resultOf)) server.marks = 1;
+        else if (method === 'tasks/get' && server.marks === 1)
+          return [{ jsonrpc: '2.0', id: request['id'], error: { code: -32602, message: 'Unknown task' } }];
+        return out;
+      },
+    },
+  ],
+  [
+    'ends each task before it can be cancelled',
+    'D/stdio',
+    {
+      message: (out, request) => {
+        for (const message of out) {
+          if (request['method'] === 'tasks/get' && resultOf(message)) resultOf(message)!['status'] = 'completed';
+          if (request['method'] !== 'tasks/cancel') continue;
+          delete message['result'];
+          message['error'] = { code: -32602, message: 'The task has ended' };
+        }
+        return out;
+      },
+    },
+  ],
+  [
     'opens few sessions and needs no token',
     'D/http',
     // The first request of a connection has the id 1.
