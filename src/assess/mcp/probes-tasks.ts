@@ -240,8 +240,8 @@ export const TASK_PROBES: Readonly<Record<string, Probe>> = {
     const { status } = reply.result;
     if (status !== 'cancelled')
       return fail(`the answer to tasks/cancel has the status ${JSON.stringify(status)}`, reply);
-    // Without the cancellation, the task would have ended after as many looks as the first one. A server may also delete
-    // a cancelled task: `tasks/get` then has no result.
+    // Without the cancellation, the task would have ended after as many looks as the first one. A server may delete a
+    // cancelled task: `tasks/get` then has no result.
     for (let i = 0; i <= looks && got.result !== undefined; i++) {
       const now = got.result['status'];
       if (now !== 'cancelled') return fail(`a cancelled task has the status ${JSON.stringify(now)}`, reply, got);
