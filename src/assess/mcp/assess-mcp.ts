@@ -11,7 +11,7 @@ const INVALID_PARAMS = -32602;
 export interface McpSurfaceOptions {
   readonly active: boolean;
   readonly credentials: boolean;
-  /** The methods of the revisions; takes whether the server serves them. */
+  /** The methods of the revisions. The assessment sets for each whether the server serves it. */
   readonly methods: Record<string, boolean | null>;
 }
 

@@ -69,8 +69,8 @@ export interface Peer {
   headersFor?(method: string, params?: Json): Record<string, string>;
   call(method: string, params?: Json, options?: CallOptions): Promise<Reply>;
   /**
-   * Sends a notification. A harmless request follows it, except over Streamable HTTP: an answer to the notification would
-   * arrive before the answer to that request.
+   * Sends a notification, and on a channel a harmless request after it. An answer to the notification, which would be
+   * wrong, arrives before the answer to that request.
    */
   notify(method: string, params?: Json, options?: CallOptions): Promise<Reply>;
   /** Sends a message while a call waits, such as the answer to a request of the server. */

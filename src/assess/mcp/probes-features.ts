@@ -132,7 +132,7 @@ const asksForInput = ({ result }: Reply): boolean => result?.['resultType'] === 
 const missing = (surface: McpSurface): Promise<Reply> =>
   surface.once('missing resource', () => surface.peer.call('resources/read', { uri: NO_SUCH_URI }));
 
-/** Whether a reply shows how the server serves a method: one item may fail, or take too long. */
+/** Whether a reply shows that the server has a method, or lacks it. Other errors may concern one item only. */
 const answersFor = ({ result, code }: Reply): boolean => result !== undefined || code === -32601;
 
 const NO_STRICT_TOOL = 'no tool that may be called requires an argument';

@@ -89,7 +89,7 @@ async function ended(peer: Peer, taskId: string, each: (got: Reply) => void = ()
   return got;
 }
 
-/** A probe of a task. A call that should have become a task and did not is judged by `noTask`. */
+/** A probe of a task. `taskCreated` judges a call that should have become a task and did not. */
 const onTask =
   (judge: (made: Task, surface: McpSurface) => Verdict | Promise<Verdict>): Probe =>
   async (surface) => {
@@ -97,7 +97,7 @@ const onTask =
     return made === undefined || !('id' in made) ? skip(NO_TASK) : judge(made, surface);
   };
 
-/** A probe of a task that ended; `tasks/result` of the handshake era would wait for the end of others. */
+/** A probe of a task that ended. For a running task, `tasks/result` of the handshake era would wait for the end. */
 const onEnded = (judge: (made: Task, status: string, surface: McpSurface) => Verdict | Promise<Verdict>): Probe =>
   onTask((made, surface) => {
     const status = String(made.got.result?.['status']);
