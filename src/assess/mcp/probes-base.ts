@@ -25,8 +25,10 @@ export function refusedWith(reply: Reply, code: number, status?: number): Verdic
   return expect(!http || reply.status === status, `expected the status ${status}, got ${reply.status}`, reply);
 }
 
+/** What came back, for the reason of a verdict. */
 export function outcome(reply: Reply): string {
   if (reply.result !== undefined) return 'got a result';
+  if (reply.code !== undefined) return `got the error ${reply.code}`;
   if (reply.failure !== undefined) return reply.failure;
   return reply.status === undefined ? 'got no answer' : `got the status ${reply.status}`;
 }
