@@ -1,7 +1,7 @@
 /**
  * The score. Category = passed / applicable requirements. Score = sum of weight × category over the categories with an
- * applicable requirement, divided by the sum of their weights, times 100. Failures of MUST cap the score. Requirements of
- * the level MAY are shown and do not count.
+ * applicable requirement, divided by the sum of their weights, times 100. Failures of MUST cap the score. Requirements
+ * of the level MAY are shown and do not count.
  */
 import type { Category } from './profiles.js';
 import type { Check } from './run.js';

@@ -27,7 +27,7 @@ export interface A2aTarget {
 const NEW_PLACE = '/.well-known/agent-card.json';
 const OLD_PLACE = '/.well-known/agent.json';
 
-/** The clients whose cards are fetched: of each version, at the places where they look. */
+/** An agent may give clients of each version another card. `places` are the paths where clients of `versions` look. */
 const CLIENTS: readonly { readonly versions: readonly A2aVersion[]; readonly places: readonly string[] }[] = [
   { versions: ['0.3'], places: [NEW_PLACE, OLD_PLACE] },
   { versions: ['1.0'], places: [NEW_PLACE, OLD_PLACE] },
@@ -35,8 +35,8 @@ const CLIENTS: readonly { readonly versions: readonly A2aVersion[]; readonly pla
 ];
 
 /**
- * The interfaces on the cards of an agent, at the host of the target only. `atRoot` also looks for a card at the root of
- * the origin.
+ * The interfaces on the cards of an agent, at the host of the target only. With `atRoot`, cards are also looked for at
+ * the root of the origin.
  */
 export async function detectA2a(http: HttpWire, atRoot: boolean): Promise<A2aTarget[]> {
   const found: A2aTarget[] = [];
@@ -44,7 +44,7 @@ export async function detectA2a(http: HttpWire, atRoot: boolean): Promise<A2aTar
     const reply = await findCard(http, versions, places, atRoot);
     if (reply === undefined) continue;
     const own = targetsOf(asObject(reply.messages[0]), reply, http.url);
-    // The card that an agent gives to clients of a version is the one that counts for it.
+    // For each version, the card that its own clients get comes first.
     found.push(...own.filter(({ version }) => versions.includes(version)));
     found.push(...own.filter(({ version }) => !versions.includes(version)).map((each) => ({ ...each, second: true })));
     if (versions.includes('0.1')) found.push(...(await unnamedFirst(http, own)));

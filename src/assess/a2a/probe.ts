@@ -41,8 +41,8 @@ export const said = ({ code, result, reply, grpc }: A2aReply): string =>
 const BROKEN: ReadonlySet<string> = new Set(['OK', 'UNAVAILABLE', 'INTERNAL', 'UNKNOWN', 'DEADLINE_EXCEEDED']);
 
 /**
- * Whether a reply has the code. Before 1.0, errors over HTTP+JSON and gRPC have no defined form, so the status counts;
- * in 1.0 it counts for the errors of JSON-RPC, which have no reason.
+ * Whether a reply has the code. Over HTTP+JSON and gRPC, the status counts instead where errors have no defined form:
+ * before 1.0 for all errors, and in 1.0 for the errors of JSON-RPC itself.
  */
 export function refused(answer: A2aReply, code: number, { binding, modern }: A2aPeer): Verdict {
   const { status = 0 } = answer.reply;
@@ -176,7 +176,7 @@ export const refusal =
 export const unknownTask = (surface: A2aSurface): Promise<A2aReply> =>
   surface.once('unknown task', () => surface.peer.call('get', { id: UNKNOWN }));
 
-/** A probe whose request changes nothing about the answer: an unknown task stays unknown. */
+/** A probe that asks for an unknown task in another way: the error stays the same. */
 export const sameAnswer =
   (options: A2aOptions, more?: Json): A2aProbe =>
   async ({ peer }) =>

@@ -15,7 +15,7 @@ const rpcRefusal =
     return expect(answer.code === code, `expected the error ${code}, ${said(answer)}`, answer);
   };
 
-/** Whether an alternative of the card needs no scheme. */
+/** Whether one of the alternatives of `security` on the card needs no scheme. */
 const isAnonymous = (alternative: Json): boolean =>
   Object.keys(isObject(alternative['schemes']) ? alternative['schemes'] : alternative).length === 0;
 

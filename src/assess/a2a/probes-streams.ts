@@ -26,13 +26,13 @@ const pushes = (surface: A2aSurface): boolean => capabilities(surface)['pushNoti
 
 const MEMBERS = ['task', 'message', 'statusUpdate', 'artifactUpdate'];
 
-/** The content of an event: events of 1.0 and of ProtoJSON have it in a member. */
+/** The content of an event. In events of 1.0 and of ProtoJSON, it is in a member with the name of its kind. */
 const contentOf = (event: Json): Json => {
   const member = MEMBERS.find((name) => isObject(event[name]));
   return member === undefined ? event : asObject(event[member]);
 };
 
-/** A task has the id itself; in 0.1 its events do too. */
+/** The id of the task of an event: `taskId`, or `id` in a task and in all events of 0.1. */
 const taskIdOf = (event: Json): unknown => {
   const content = contentOf(event);
   return content['taskId'] ?? (isObject(content['status'] ?? content['artifact']) ? content['id'] : undefined);

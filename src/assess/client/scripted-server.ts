@@ -1,4 +1,4 @@
-/** The script of a server that any client can be pointed at. It speaks every revision, and asks the client questions. */
+/** The script of a server for clients under examination. It speaks every revision, and asks the client questions. */
 import { sleep } from '../../core/timing.js';
 import { MODERN, NEWEST_LEGACY, revisionOf } from '../../protocol/mcp/revisions/index.js';
 import { asObject, isObject, isText, type Json } from '../json.js';

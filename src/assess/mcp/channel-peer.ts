@@ -5,6 +5,7 @@ import { lineEvidence } from '../wire/evidence.js';
 import type { HttpWire } from '../wire/http-wire.js';
 import type { Pace } from '../wire/pace.js';
 import { NOTHING, type Received, type Reply, replyOf } from '../wire/reply.js';
+import { isRequest } from './observed.js';
 import {
   type CallOptions,
   type Dialer,
@@ -44,6 +45,7 @@ const MAX_LOOSE = 1_000;
 export class ChannelPeer implements Peer {
   readonly log: Reply[] = [];
   readonly early: unknown[] = [];
+  readonly asked = new Set<unknown>();
   opening!: Reply;
   readonly transport: Channel['transport'];
   readonly http?: HttpWire;
@@ -66,7 +68,9 @@ export class ChannelPeer implements Peer {
     if (channel.dialer) this.dialer = channel.dialer;
     channel.receive((text) => {
       if (!pace.received(text.length)) return;
-      if (this.arrived.length < MAX_LOOSE) this.arrived.push(parseJson(text));
+      const message = parseJson(text);
+      for (const each of [message].flat()) if (isObject(each) && isRequest(each)) this.asked.add(each['id']);
+      if (this.arrived.length < MAX_LOOSE) this.arrived.push(message);
       if (text.includes('\ufffd')) this.utf8 = false;
       this.changed();
     });
@@ -139,8 +143,8 @@ export class ChannelPeer implements Peer {
     return this.replace(reply, replyOf(method, sent, { ...reply, messages }, reply.evidence));
   }
 
-  respond(response: Json): Promise<void> {
-    return this.quietly(JSON.stringify(response));
+  aside(message: Json): Promise<void> {
+    return this.quietly(JSON.stringify(message));
   }
 
   async send(text: string, options: CallOptions = {}): Promise<Reply> {

@@ -44,7 +44,7 @@ export async function detectHttp(wire: WireFactory, wanted: (revision: Revision)
     else refusals.push(opening);
     if (opening.status === 401) return { targets: [{ transport: 'http', revision, open }], locked: opening, refusals };
     await peer.close();
-    // A server that cannot be reached is not asked five times.
+    // A server that cannot be reached is not asked for the other revisions.
     if (opening.status === undefined) break;
   }
   if (wanted(HTTP_SSE) && refusals.every(({ status }) => status !== undefined)) {

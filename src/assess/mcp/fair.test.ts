@@ -1,7 +1,13 @@
 /** Servers that do nothing wrong in ways that once looked like violations. */
 import { expect, it } from 'vitest';
 import { assessFixture } from '../../../test/fixtures/assess/assess-fixture.js';
-import type { Fault, HttpAnswer, Json, Settings } from '../../../test/fixtures/assess/mcp-server.js';
+import {
+  type Fault,
+  type HttpAnswer,
+  type Json,
+  notification,
+  type Settings,
+} from '../../../test/fixtures/assess/mcp-server.js';
 import { failedChecks } from '../report/model.js';
 
 type Behaviour = Omit<Fault, 'row'>;
@@ -208,6 +214,68 @@ const cases: readonly (readonly [what: string, place: string, Behaviour, Partial
     },
     { token: 'secret-token' },
   ],
+  [
+    'deletes cancelled tasks',
+    'D/http',
+    {
+      message: (out, request, server) => {
+        const { method } = request;
+        if (method === 'tasks/cancel' && out.some(resultOf)) server.marks = 1;
+        else if (method === 'tasks/get' && server.marks === 1)
+          return [{ jsonrpc: '2.0', id: request['id'], error: { code: -32602, message: 'Unknown task' } }];
+        return out;
+      },
+    },
+  ],
+  [
+    'ends each task before it can be cancelled',
+    'D/stdio',
+    {
+      message: (out, request) => {
+        for (const message of out) {
+          if (request['method'] === 'tasks/get' && resultOf(message)) resultOf(message)!['status'] = 'completed';
+          if (request['method'] !== 'tasks/cancel') continue;
+          delete message['result'];
+          message['error'] = { code: -32602, message: 'The task has ended' };
+        }
+        return out;
+      },
+    },
+  ],
+  [
+    'cancels a request that it sent while nothing waited',
+    'D/stdio',
+    {
+      message: (out, { method }) => {
+        if (method === 'notifications/initialized') return [{ jsonrpc: '2.0', id: 'alive', method: 'ping' }];
+        return method === 'tools/list'
+          ? [notification('notifications/cancelled', { requestId: 'alive' }), ...out]
+          : out;
+      },
+    },
+  ],
+  [
+    'cancels a request that it sent on another stream',
+    'C/http',
+    {
+      message: (out, { method }) =>
+        method === 'tools/list' ? [notification('notifications/cancelled', { requestId: 2 }), ...out] : out,
+    },
+  ],
+  ...['B/http', 'D/stdio'].map(
+    (place) =>
+      [
+        'answers a cancelled call',
+        place,
+        {
+          message: (out, request) => {
+            const { requestId } = params(request);
+            if (requestId !== 'parley-cancelled-call') return out;
+            return [...out, { jsonrpc: '2.0', id: requestId, error: { code: 0, message: 'Cancelled' } }];
+          },
+        } satisfies Behaviour,
+      ] as const,
+  ),
   [
     'opens few sessions and needs no token',
     'D/http',

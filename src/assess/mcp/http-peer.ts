@@ -65,8 +65,8 @@ export class HttpPeer implements Peer {
     return this.post(method, params, messageOf(this.revision, method, params, undefined, options), options);
   }
 
-  async respond(response: Json): Promise<void> {
-    await this.http.send({ method: 'POST', headers: this.headersFor(''), json: response });
+  async aside(message: Json): Promise<void> {
+    await this.http.send({ method: 'POST', headers: this.headersFor(''), json: message });
   }
 
   async send(text: string, options: CallOptions = {}): Promise<Reply> {

@@ -59,7 +59,7 @@ async function answeredCall(peer: Peer, tool: Json): Promise<Reply> {
           if (!isRequest(message) || answered.has(message['id'])) continue;
           answered.add(message['id']);
           const response = { jsonrpc: '2.0', id: message['id'], ...declined(String(message['method'])) };
-          peer.respond(response).catch(() => {});
+          peer.aside(response).catch(() => {});
         }
         return messages.some((each) => isObject(each) && isResponse(each));
       },

@@ -119,6 +119,14 @@ describe('the table of requirements', () => {
   });
 });
 
+it('names the error in the reason of a failure, also over a channel', async () => {
+  const [, , fault] = MCP_FAULTS.find(([, transport, { row }]) => row === 'TSKL-01' && transport === 'stdio')!;
+  const report = await assessFixture('D', 'stdio', fault);
+  expect(report.sections.flatMap(failedChecks).map(({ id, reason }) => `${id}: ${reason}`)).toEqual([
+    'TSKL-01: a call with the parameter task was not answered like other calls: got the error -32602',
+  ]);
+});
+
 it('S1-83: gives the same report twice, apart from times', async () => {
   const once = async (): Promise<string> => {
     const { times: _, ...rest } = await assessFixture('D', 'http', MCP_FAULTS[0]![2]);

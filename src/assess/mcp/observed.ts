@@ -12,8 +12,8 @@ export interface Seen {
 }
 
 /** Every message that arrived, with the reply it belongs to. */
-export const seenBy = (surface: McpSurface): Seen[] =>
-  surface.peer.log.flatMap((reply) =>
+export const seenBy = ({ peer }: Pick<McpSurface, 'peer'>): Seen[] =>
+  peer.log.flatMap((reply) =>
     reply.messages
       .flatMap((message) => (Array.isArray(message) ? message : [message]))
       .filter(isObject)

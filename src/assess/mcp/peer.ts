@@ -56,6 +56,8 @@ export interface Peer {
   readonly log: Reply[];
   /** Messages that arrived before `notifications/initialized` was sent, apart from the response. */
   readonly early: readonly unknown[];
+  /** The ids of all requests of the server. Undefined for Streamable HTTP: a request may come on another stream. */
+  readonly asked?: ReadonlySet<unknown>;
   /** The session id, if the server gave one. */
   readonly session?: string | undefined;
   readonly sse?: SseStream;
@@ -67,12 +69,12 @@ export interface Peer {
   headersFor?(method: string, params?: Json): Record<string, string>;
   call(method: string, params?: Json, options?: CallOptions): Promise<Reply>;
   /**
-   * Sends a notification. A harmless request follows it, except over Streamable HTTP: an answer to the notification would
-   * arrive before the answer to that request.
+   * Sends a notification, and on a channel a harmless request after it. An answer to the notification, which would be
+   * wrong, arrives before the answer to that request.
    */
   notify(method: string, params?: Json, options?: CallOptions): Promise<Reply>;
-  /** Answers a request of the server, while a call waits. */
-  respond(response: Json): Promise<void>;
+  /** Sends a message while a call waits, such as the answer to a request of the server. */
+  aside(message: Json): Promise<void>;
   /** Sends bytes that need not be JSON. */
   send(text: string, options?: CallOptions): Promise<Reply>;
   /** What arrived and is no message: lines on stdout, or frames of a WebSocket that are not text. */

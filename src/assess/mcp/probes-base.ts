@@ -25,8 +25,10 @@ export function refusedWith(reply: Reply, code: number, status?: number): Verdic
   return expect(!http || reply.status === status, `expected the status ${status}, got ${reply.status}`, reply);
 }
 
+/** What came back, for the reason of a verdict. */
 export function outcome(reply: Reply): string {
   if (reply.result !== undefined) return 'got a result';
+  if (reply.code !== undefined) return `got the error ${reply.code}`;
   if (reply.failure !== undefined) return reply.failure;
   return reply.status === undefined ? 'got no answer' : `got the status ${reply.status}`;
 }
@@ -134,7 +136,7 @@ const MODERN_FIELDS = ['resultType', 'ttlMs', 'cacheScope'];
 const CLIENT_FEATURES: ReadonlySet<unknown> = new Set(['sampling/createMessage', 'roots/list', 'elicitation/create']);
 const EARLY: ReadonlySet<unknown> = new Set(['ping', 'notifications/message']);
 
-/** A result without the time for which it may be kept, which runs down, and without its metadata. */
+/** A result without the parts that may differ between two answers: `ttlMs`, which may count down, and `_meta`. */
 const lasting = (result: Json | undefined): Json => ({ ...result, ttlMs: undefined, _meta: undefined });
 
 /** The answer to a handshake with a version that no server supports. */
@@ -151,7 +153,7 @@ export const BASE_PROBES: Readonly<Record<string, Probe>> = {
     const reply = await malformed(surface);
     if (reply.code !== undefined && reply.code !== -32700)
       return fail(`expected the error -32700, got ${reply.code}`, reply);
-    // The specification asks for any status of an error.
+    // The specification asks for the status of an error, and leaves open which.
     if (isAccepted(reply) && reply.code === undefined && surface.peer.transport === 'http')
       return fail(`expected the status of an error, got ${reply.status}`, reply);
     return goesOn(surface);
@@ -481,7 +483,7 @@ export const BASE_OBSERVATIONS: Readonly<Record<string, Probe>> = {
     }
     return known.size === 0 ? skip('the server sent no requests') : PASS;
   },
-  // They pass if nothing was announced: whether an announcement arrives during the assessment is chance.
+  // This probe passes if nothing was announced. Otherwise chance would decide between a pass and a skip.
   undeclaredChanges: observation({
     wrong: ({ message }, { capabilities }) => {
       const feature = CHANGES[String(message['method'])];

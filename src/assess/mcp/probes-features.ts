@@ -132,7 +132,7 @@ const asksForInput = ({ result }: Reply): boolean => result?.['resultType'] === 
 const missing = (surface: McpSurface): Promise<Reply> =>
   surface.once('missing resource', () => surface.peer.call('resources/read', { uri: NO_SUCH_URI }));
 
-/** Whether a reply shows how the server serves a method: one item may fail, or take too long. */
+/** Whether a reply shows that the server has a method, or lacks it. Other errors may concern one item only. */
 const answersFor = ({ result, code }: Reply): boolean => result !== undefined || code === -32601;
 
 const NO_STRICT_TOOL = 'no tool that may be called requires an argument';
@@ -275,7 +275,7 @@ export const FEATURE_PROBES: Readonly<Record<string, Probe>> = {
     const reply = await badCall(surface);
     if (reply === undefined) return skip(NO_STRICT_TOOL);
     if (asksForInput(reply)) return skip(ASKS);
-    return expect(reply.result?.['isError'] === true, `expected a result with isError, ${said(reply)}`, reply);
+    return expect(reply.result?.['isError'] === true, `expected a result with isError, ${outcome(reply)}`, reply);
   },
   badArgumentsRefused: async (surface) => {
     const reply = await badCall(surface);
@@ -283,7 +283,7 @@ export const FEATURE_PROBES: Readonly<Record<string, Probe>> = {
     const { result, error, status = 200 } = reply;
     if (asksForInput(reply)) return skip(ASKS);
     if (result === undefined && error === undefined && status < 400)
-      return skip(`the call has no answer: ${said(reply)}`);
+      return skip(`the call has no answer: ${outcome(reply)}`);
     const refused = result === undefined || result['isError'] === true;
     return expect(refused, 'a call without required arguments was executed', reply);
   },
@@ -302,9 +302,9 @@ export const FEATURE_PROBES: Readonly<Record<string, Probe>> = {
     const reply = await surface.firstResource();
     if (reply === undefined) return skip('the server lists no resources');
     if (reply.result?.['resultType'] === 'input_required') return skip('the resource asks for input');
-    if (!answersFor(reply)) return skip(`the resource cannot be read: ${said(reply)}`);
+    if (!answersFor(reply)) return skip(`the resource cannot be read: ${outcome(reply)}`);
     const contents = asList(reply.result?.['contents']);
-    if (contents.length === 0) return fail(`no contents: ${said(reply)}`, reply);
+    if (contents.length === 0) return fail(`no contents: ${outcome(reply)}`, reply);
     const reason = contents.map(wrongContents).find((each) => each !== undefined);
     return expect(reason === undefined, reason ?? '', reply);
   },
@@ -342,9 +342,9 @@ export const FEATURE_PROBES: Readonly<Record<string, Probe>> = {
     const reply = await surface.firstPrompt();
     if (reply === undefined) return skip('no prompt without required arguments');
     if (reply.result?.['resultType'] === 'input_required') return skip('the prompt asks for input');
-    if (!answersFor(reply)) return skip(`the prompt cannot be made: ${said(reply)}`);
+    if (!answersFor(reply)) return skip(`the prompt cannot be made: ${outcome(reply)}`);
     const messages = reply.result?.['messages'];
-    if (!Array.isArray(messages)) return fail(`no messages: ${said(reply)}`, reply);
+    if (!Array.isArray(messages)) return fail(`no messages: ${outcome(reply)}`, reply);
     for (const message of messages.map(asObject)) {
       if (message['role'] !== 'user' && message['role'] !== 'assistant') return fail('a message without a role', reply);
       const reason = wrongContent(message['content'], surface);
@@ -359,8 +359,6 @@ export const FEATURE_PROBES: Readonly<Record<string, Probe>> = {
     return asList(list).every((each) => isText(asObject(each)['name'])) ? undefined : 'an argument without a name';
   }),
 };
-
-const said = (reply: Reply): string => (reply.code === undefined ? outcome(reply) : `got the error ${reply.code}`);
 
 /** The first list that the server declares. */
 export const firstList = (surface: McpSurface): ListName | undefined =>

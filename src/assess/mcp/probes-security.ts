@@ -105,11 +105,11 @@ export const SECURITY_PROBES: Readonly<Record<string, Probe>> = {
   missingToken: async (surface) => {
     const reply = await anonymous(surface);
     if (reply.result !== undefined) return skip(OPEN);
-    // The connection was opened without a token, so another reason stands behind this refusal.
+    // The connection was opened without a token, so this request is refused for another reason.
     if (!surface.options.credentials && surface.peer.opening.result !== undefined) return skip(OPEN);
     return expect(reply.status === 401, `a request without a token got the status ${reply.status}`, reply);
   },
-  /** Unlike `missingToken`, for those who do not take a server without authorization. */
+  /** Like `missingToken`, but a server without authorization fails. */
   tokenRequired: async (surface) => {
     const reply = await anonymous(surface);
     if (reply.status === undefined) return skip(`a request without a token has no answer: ${reply.failure}`);

@@ -4,7 +4,7 @@ import type { JsonObject } from '../../protocol/jsonrpc/raw.js';
 import { META as PROTOCOL_META, TASKS_EXTENSION } from '../../protocol/mcp/model.js';
 import { isTerminal, takesTasks, taskSupport } from '../../protocol/mcp/translate/task.js';
 import { asList, asObject, isObject, isText, type Json } from '../json.js';
-import { expect, fail, skip, type Verdict } from '../requirement.js';
+import { expect, fail, PASS, skip, type Verdict } from '../requirement.js';
 import type { Reply } from '../wire/reply.js';
 import { interactions } from './interaction.js';
 import { type Probe, replies } from './observed.js';
@@ -13,6 +13,7 @@ import { outcome, refusedWith, served } from './probes-base.js';
 import type { McpSurface } from './surface.js';
 
 const NO_TASK = 'no tool that may be called runs as a task';
+const NO_CANCEL = 'tasks.cancel is not declared';
 const NO_TASK_ID = 'parley-none';
 const POLLS = 20;
 const SHORTEST_POLL = 20;
@@ -25,6 +26,8 @@ interface Task {
   readonly created: Reply;
   /** The last answer of `tasks/get`. */
   readonly got: Reply;
+  /** The number of requests `tasks/get`. */
+  readonly looks: number;
 }
 
 const WITH_TASKS = { [META.capabilities]: { extensions: { [TASKS_EXTENSION]: {} } } };
@@ -37,6 +40,8 @@ const about = (peer: Peer, method: string, taskId: string, more: Json = {}): Pro
 };
 
 const declaresTasks = ({ capabilities }: McpSurface): boolean => takesTasks(capabilities as JsonObject);
+
+const cancelsTasks = ({ capabilities }: McpSurface): boolean => isObject(asObject(capabilities['tasks'])['cancel']);
 
 const hasExtension = ({ capabilities }: McpSurface): boolean =>
   asObject(capabilities['extensions'])[TASKS_EXTENSION] !== undefined;
@@ -61,23 +66,30 @@ const task = (surface: McpSurface): Promise<Task | Reply | undefined> =>
     if (reply === undefined) return undefined;
     const { taskId } = created(surface, reply);
     if (!isText(taskId)) return reply;
-    return { id: taskId, created: reply, got: await ended(surface.peer, taskId) };
+    let looks = 0;
+    const got = await ended(surface.peer, taskId, () => looks++);
+    return { id: taskId, created: reply, got, looks };
   });
+
+/** Waits as long as the server wants between two requests `tasks/get`, within bounds. */
+function pause({ result }: Reply): Promise<void> {
+  const wanted = Number(result?.['pollInterval'] ?? result?.['pollIntervalMs'] ?? LONGEST_POLL);
+  return sleep(Math.min(LONGEST_POLL, Math.max(SHORTEST_POLL, wanted || 0)));
+}
 
 /** The last answer of `tasks/get`, after the end of the task or a bounded number of polls. */
 async function ended(peer: Peer, taskId: string, each: (got: Reply) => void = () => {}): Promise<Reply> {
   let got = await about(peer, 'tasks/get', taskId);
   each(got);
   for (let i = 0; i < POLLS && got.result !== undefined && !isTerminal(String(got.result['status'])); i++) {
-    const wanted = Number(got.result['pollInterval'] ?? got.result['pollIntervalMs'] ?? LONGEST_POLL);
-    await sleep(Math.min(LONGEST_POLL, Math.max(SHORTEST_POLL, wanted || 0)));
+    await pause(got);
     got = await about(peer, 'tasks/get', taskId);
     each(got);
   }
   return got;
 }
 
-/** A probe of a task. A call that should have become a task and did not is judged by `noTask`. */
+/** A probe of a task. `taskCreated` judges a call that should have become a task and did not. */
 const onTask =
   (judge: (made: Task, surface: McpSurface) => Verdict | Promise<Verdict>): Probe =>
   async (surface) => {
@@ -85,7 +97,7 @@ const onTask =
     return made === undefined || !('id' in made) ? skip(NO_TASK) : judge(made, surface);
   };
 
-/** A probe of a task that ended; `tasks/result` of the legacy era would wait for the end of others. */
+/** A probe of a task that ended. For a running task, `tasks/result` of the legacy era would wait for the end. */
 const onEnded = (judge: (made: Task, status: string, surface: McpSurface) => Verdict | Promise<Verdict>): Probe =>
   onTask((made, surface) => {
     const status = String(made.got.result?.['status']);
@@ -209,8 +221,34 @@ export const TASK_PROBES: Readonly<Record<string, Probe>> = {
     return expect(related['taskId'] === id, 'the result does not name its task in _meta', reply);
   }),
   endedTaskCancel: onEnded(async ({ id }, _, surface) => {
-    if (!isObject(asObject(surface.capabilities['tasks'])['cancel'])) return skip('tasks.cancel is not declared');
+    if (!cancelsTasks(surface)) return skip(NO_CANCEL);
     return refusedWith(await about(surface.peer, 'tasks/cancel', id), -32602);
+  }),
+  runningTaskCancel: onTask(async ({ looks }, surface) => {
+    if (!cancelsTasks(surface)) return skip(NO_CANCEL);
+    const { taskId } = created(surface, (await startTask(surface))!);
+    if (!isText(taskId)) return skip(NO_TASK);
+    const { peer } = surface;
+    const reply = await about(peer, 'tasks/cancel', taskId);
+    let got = await about(peer, 'tasks/get', taskId);
+    if (reply.result === undefined) {
+      const running = got.result !== undefined && !isTerminal(String(got.result['status']));
+      return running
+        ? fail(`a running task was not cancelled: ${outcome(reply)}`, reply, got)
+        : skip('the task had ended');
+    }
+    const { status } = reply.result;
+    if (status !== 'cancelled')
+      return fail(`the answer to tasks/cancel has the status ${JSON.stringify(status)}`, reply);
+    // Without the cancellation, the task would have ended after as many looks as the first one. A server may delete a
+    // cancelled task: `tasks/get` then has no result.
+    for (let i = 0; i <= looks && got.result !== undefined; i++) {
+      const now = got.result['status'];
+      if (now !== 'cancelled') return fail(`a cancelled task has the status ${JSON.stringify(now)}`, reply, got);
+      await pause(got);
+      got = await about(peer, 'tasks/get', taskId);
+    }
+    return PASS;
   }),
   listedTask: onTask(async ({ id }, surface) => {
     if (!isObject(asObject(surface.capabilities['tasks'])['list'])) return skip('tasks.list is not declared');

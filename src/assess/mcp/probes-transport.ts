@@ -77,7 +77,7 @@ const ifModernOnly =
 
 /** A part of a JSON object: brackets alone, a key with its value, or the beginning of an object. */
 const FRAGMENT = /^\s*(?:[{}[\]][\s,{}[\]]*$|"[^"]*"\s*:|[{[]\s*")/;
-/** The revision of a request without the version header, if nothing else tells it. */
+/** The revision that a server assumes for a request without the version header and without a session. */
 const ASSUMED = LEGACY.find(({ streamableHttp }) => streamableHttp)!;
 const SESSION_LENGTH = 16;
 const EXIT_TIME = 1_900;
@@ -231,7 +231,7 @@ export const TRANSPORT_OBSERVATIONS: Readonly<Record<string, Probe>> = {
     'no request was answered with a stream',
   ),
   errorIds: replies(
-    // A refusal before the body is read knows no id.
+    // A server that refuses a request before it reads the body does not know the id.
     ({ error, response, sent, status }) =>
       error !== undefined &&
       status !== 401 &&

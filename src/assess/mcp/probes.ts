@@ -1,5 +1,6 @@
 import type { Probe } from './observed.js';
 import { BASE_OBSERVATIONS, BASE_PROBES } from './probes-base.js';
+import { CANCELLATION_OBSERVATIONS } from './probes-cancellation.js';
 import { FEATURE_PROBES } from './probes-features.js';
 import { INTERACTION_OBSERVATIONS, INTERACTION_PROBES } from './probes-interaction.js';
 import { LOGGING_OBSERVATIONS, LOGGING_PROBES } from './probes-logging.js';
@@ -30,6 +31,7 @@ export const MCP_PROBES: Readonly<Record<string, Probe>> = {
 export const MCP_OBSERVATIONS: Readonly<Record<string, Probe>> = {
   ...BASE_OBSERVATIONS,
   ...UTILITY_OBSERVATIONS,
+  ...CANCELLATION_OBSERVATIONS,
   ...LOGGING_OBSERVATIONS,
   ...INTERACTION_OBSERVATIONS,
   ...TASK_OBSERVATIONS,

@@ -13,8 +13,8 @@ export const escapeXml = (text: string): string =>
     .replace(/[\u0000-\u0008\u000b\u000c\u000e-\u001f\ufffe\uffff]/g, '\ufffd');
 
 /**
- * Text of a server, without control characters, which a terminal would obey, and without characters that change the
- * direction of the text, which would show a text that the server did not send. Line feeds stay.
+ * Text of a server, without control characters: a terminal would obey them. Characters that change the direction of the
+ * text are replaced too: with them, a reader sees a text that the server did not send. Line feeds stay.
  */
 export const withoutControls = (text: string): string =>
   text.replace(/[\u0000-\u0009\u000b-\u001f\u007f-\u009f\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]/g, '\ufffd');

@@ -22,8 +22,8 @@ const ENDINGS: readonly (readonly [RegExp, Format])[] = [
 export const formatOfFile = (file: string): Format | undefined => ENDINGS.find(([ending]) => ending.test(file))?.[1];
 
 /**
- * One document about one target or several. Several are a list in JSON, one page and one set of suites; the badge has the
- * lowest score.
+ * One document about one target or several. Several targets are a list in JSON, one page in HTML, and one set of suites
+ * in JUnit. The badge has the lowest score.
  */
 export function render(given: Report | readonly Report[], format: Format, style: Style = PLAIN): string {
   const reports: readonly Report[] = 'format' in given ? [given] : given;

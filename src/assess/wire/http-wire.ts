@@ -50,8 +50,8 @@ export interface HttpSend {
 }
 
 /**
- * Sends any request over HTTP, also a wrong one, and keeps the request and the reply. A redirect to another origin is not
- * followed.
+ * Sends any request over HTTP, also a wrong one, and keeps the request and the reply. A redirect to another origin is
+ * not followed.
  */
 export class HttpWire {
   readonly url: URL;
