@@ -1,5 +1,4 @@
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from 'vitest';
-import { type Cluster, ENGINES, QUICK, startCluster } from '../../test/support/engines.js';
 import {
   Channel,
   Core,
@@ -11,6 +10,7 @@ import {
   task,
   told,
 } from '../../test/support/scripted-agent.js';
+import { type Cluster, ENGINES, QUICK, startCluster } from '../../test/support/state-engines.js';
 import { OpenAdmission } from '../core/admission.js';
 import { Pipeline } from '../core/pipeline.js';
 import { Seal } from '../core/seal.js';

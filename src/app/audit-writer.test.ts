@@ -3,7 +3,7 @@ import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, expect, test } from 'vitest';
-import { FaultyDb } from '../../test/support/faulty.js';
+import { FaultyDb } from '../../test/support/faulty-state.js';
 import { configFrom } from '../config/load.js';
 import { OPERATOR } from '../core/audit-trail.js';
 import { Audit, type Db, openState, type State, StateError } from '../state/index.js';

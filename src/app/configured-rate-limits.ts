@@ -3,7 +3,7 @@ import type { CallContext } from '../core/call.js';
 import { Condition } from '../identity/policy/condition.js';
 import { Failure } from '../identity/policy/failure.js';
 import { Facts, questionOf } from '../identity/policy/policy-question.js';
-import type { RateLimit } from '../interceptors/rates.js';
+import type { RateLimit } from '../interceptors/rate-limits.js';
 import type { Log } from '../telemetry/log.js';
 
 type WrittenLimit = Config['limits']['rates'][number];

@@ -2,7 +2,7 @@
 import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
-import { startCluster } from '../../test/support/engines.js';
+import { startCluster } from '../../test/support/state-engines.js';
 import { GATEWAY } from '../core/caller.js';
 import type { Credentials, CredentialTarget, UpstreamAuth } from '../identity/upstream-credentials.js';
 import { buildAgent } from '../outbound/a2a/build-agent.js';

@@ -4,9 +4,9 @@ import type { Config } from '../config/schema.js';
 import type { Catalog } from '../core/catalog/catalog.js';
 import { Quota } from '../core/count-and-byte-limit.js';
 import { EvaluationQueue } from '../core/evaluation/evaluation-queue.js';
+import { type ScoreReader, Scores } from '../core/evaluation/evaluation-scores.js';
 import type { Evaluator } from '../core/evaluation/evaluator.js';
 import { latencyEvaluator } from '../core/evaluation/latency-evaluator.js';
-import { type ScoreReader, Scores } from '../core/evaluation/scores.js';
 import { evaluation, evaluationSpan, type ScopedEvaluator } from '../interceptors/evaluation.js';
 import type { CallObserver } from '../interceptors/observed-calls.js';
 import { HttpEvaluator } from '../outbound/evaluators/http-evaluator.js';
@@ -14,10 +14,10 @@ import { ModuleEvaluator } from '../outbound/evaluators/module-evaluator.js';
 import { HttpClient, proxyRule } from '../outbound/http/index.js';
 import { type State, wallMs } from '../state/index.js';
 import type { Log } from '../telemetry/log.js';
-import { METRICS } from '../telemetry/metrics/names.js';
-import type { MetricRegistry } from '../telemetry/metrics/registry.js';
+import { METRICS } from '../telemetry/metrics/all-metrics.js';
+import type { MetricRegistry } from '../telemetry/metrics/metric-types.js';
 import { ThrottledLog } from '../telemetry/throttled-log.js';
-import type { Tracing } from '../telemetry/tracing/spans.js';
+import type { Tracing } from '../telemetry/tracing/finished-span.js';
 
 type EvaluatorConfig = Config['evaluators'][string];
 
@@ -28,7 +28,7 @@ const CONCURRENCY = 4;
 /** Limit on the rows with scores of all replicas that one reading returns. */
 const MOST_READ = 10_000;
 
-const SCHEMA_MODULE = new URL('../interceptors/result-schema.js', import.meta.url);
+const SCHEMA_MODULE = new URL('../interceptors/schema-evaluator.js', import.meta.url);
 
 export interface EvaluatorsOptions {
   readonly config: Pick<Config, 'evaluators' | 'timeouts'>;

@@ -12,15 +12,15 @@ import { approval } from '../interceptors/approval.js';
 import { argumentValidation, type ValidationMode } from '../interceptors/argument-validation.js';
 import { callAudit } from '../interceptors/audit.js';
 import { type CallLog, callLog } from '../interceptors/call-log.js';
-import { callLimits } from '../interceptors/concurrent-calls.js';
+import { clientSpans, serverSpans } from '../interceptors/call-spans.js';
+import { callLimits } from '../interceptors/concurrent-call-limits.js';
 import { type CallObserver, observed } from '../interceptors/observed-calls.js';
 import { pluginStep } from '../interceptors/plugins.js';
-import { rates } from '../interceptors/rates.js';
-import { clientSpans, serverSpans } from '../interceptors/spans.js';
+import { rateLimits } from '../interceptors/rate-limits.js';
 import { accountsBy, upstreamLogin } from '../interceptors/upstream-login.js';
 import { type State, wallMs } from '../state/index.js';
 import type { Log } from '../telemetry/log.js';
-import type { Tracing } from '../telemetry/tracing/spans.js';
+import type { Tracing } from '../telemetry/tracing/finished-span.js';
 import { callAuditOf } from './audit-writer.js';
 import { awayReport, rateLimitOf } from './configured-rate-limits.js';
 import type { Replica } from './join-replicas.js';
@@ -80,7 +80,7 @@ export function pipelineOf(options: PipelineOptions): Pipeline {
   const perCaller = identified ? callsPerCaller : undefined;
   // This step comes before admission, so that a flood of calls costs little. A target that the caller may not see is
   // not resolved, so no counter reveals that it exists.
-  const limited = rates({
+  const limited = rateLimits({
     limits: config.limits.rates.map(rateLimitOf),
     counter: state.bus,
     now: wallMs,

@@ -1,7 +1,7 @@
 import { randomBytes } from 'node:crypto';
 import { MEMBERSHIP_TIMES, Membership } from '../cluster/membership.js';
 import { ReplicaMessages } from '../cluster/replica-messages.js';
-import { BusStreams } from '../cluster/shared-session-streams.js';
+import { BusStreams } from '../cluster/session-streams/shared-session-streams.js';
 import type { Config } from '../config/schema.js';
 import { ALONE, type Cluster } from '../core/cluster.js';
 import type { SharedStreams } from '../inbound/mcp/session/shared-streams.js';

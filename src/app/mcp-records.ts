@@ -2,7 +2,7 @@
 
 import type { Cluster } from '../core/cluster.js';
 import type { HostedTaskRecord, HostedTaskRecords } from '../core/era-bridge/hosted-task-record.js';
-import type { ParkedRecords } from '../core/era-bridge/parking.js';
+import type { ParkedRecords } from '../core/era-bridge/parked-calls.js';
 import { RecentMap } from '../core/recent-map.js';
 import { type Seal, SealBroken } from '../core/seal.js';
 import type { SessionProgress, SessionRecord, SessionRecords } from '../inbound/mcp/session/session-record.js';

@@ -1,5 +1,5 @@
 /** The MCP side of the running gateway: composes servers, their catalog, tasks and parked calls. */
-import { OwnedUpstream } from '../cluster/owned-upstream.js';
+import { SharedProcessUpstream } from '../cluster/shared-process/shared-process-upstream.js';
 import type { Config, ServerConfig } from '../config/schema.js';
 import { readRegistration } from '../config/upstream-entry.js';
 import { type Admission, allAdmissions, OpenAdmission } from '../core/admission.js';
@@ -10,8 +10,8 @@ import { Catalog } from '../core/catalog/catalog.js';
 import { Pages } from '../core/catalog/pages.js';
 import { ToolRules } from '../core/catalog/tool-rules.js';
 import { HostedTasks } from '../core/era-bridge/hosted-tasks.js';
-import { Parking } from '../core/era-bridge/parking.js';
-import { REQUEST_BYTES } from '../core/era-bridge/request-bytes.js';
+import { ParkedCalls } from '../core/era-bridge/parked-calls.js';
+import { REQUEST_BYTES } from '../core/era-bridge/request-byte-limits.js';
 import { RequestStates } from '../core/era-bridge/request-states.js';
 import { Forwarder } from '../core/forward.js';
 import type { ServerGateway } from '../core/gateway.js';
@@ -116,7 +116,7 @@ export class McpRuntime {
   /** The servers behind the gateway; they can change while it runs. */
   readonly servers: Registrations<'server'>;
   readonly states: RequestStates;
-  readonly parking: Parking;
+  readonly parking: ParkedCalls;
   readonly tasks: HostedTasks;
   /** What searches learn from calls. */
   readonly learning: SharedLearning;
@@ -177,7 +177,7 @@ export class McpRuntime {
         ),
       uninstall: (name) => closing(catalog.remove(name)),
     });
-    this.parking = new Parking(
+    this.parking = new ParkedCalls(
       {
         ttl: bridge.parkTtl,
         inAll: bridge.maxParked,
@@ -275,7 +275,7 @@ export class McpRuntime {
     // The process of a stdio server runs on one replica only. The other replicas reach the server through that replica.
     return !replica.shared || settings.command === undefined
       ? build()
-      : new OwnedUpstream({
+      : new SharedProcessUpstream({
           build,
           cluster: replica.cluster,
           bus: state.bus,

@@ -18,7 +18,7 @@ import { KeptResults } from '../plugins/shipped/kept-results.js';
 import { redaction } from '../plugins/shipped/redaction.js';
 import { resultCache } from '../plugins/shipped/result-cache.js';
 import { sizeGovernor } from '../plugins/shipped/size-governor.js';
-import { ThreadPlugin } from '../plugins/thread-plugin.js';
+import { ThreadPlugin } from '../plugins/thread/gateway-side.js';
 import { wallMs } from '../state/index.js';
 import type { Log } from '../telemetry/log.js';
 

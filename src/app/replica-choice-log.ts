@@ -2,7 +2,7 @@
 import type { Config } from '../config/schema.js';
 import { RecentMap } from '../core/recent-map.js';
 import type { ChoiceLog, RecordedChoice } from '../core/replica-choice/choice-log.js';
-import { type PolicyEstimate, replay } from '../core/replica-choice/replay.js';
+import { type PolicyEstimate, replay } from '../core/replica-choice/estimate-policies.js';
 import { TokenBucket } from '../core/token-bucket.js';
 import type { ReplicaChoices, State } from '../state/index.js';
 import type { Log } from '../telemetry/log.js';

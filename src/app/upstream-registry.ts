@@ -10,8 +10,8 @@ import type {
   UpstreamSettings,
 } from '../core/upstream-registry.js';
 import { ProtocolError } from '../protocol/errors.js';
+import type { Tracing } from '../telemetry/tracing/finished-span.js';
 import { ATTRIBUTES as A, REGISTRATION, spanName } from '../telemetry/tracing/names.js';
-import type { Tracing } from '../telemetry/tracing/spans.js';
 import { traced } from '../telemetry/tracing/work-span.js';
 import { type Before, missing, versionOfRev } from './registration-writes.js';
 import type { Known, Registrations } from './registrations.js';

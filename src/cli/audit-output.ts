@@ -1,5 +1,5 @@
 import type { StoredAuditRecord } from '../app/commands/audit-reader.js';
-import { oneLine } from '../telemetry/style.js';
+import { oneLine } from '../telemetry/terminal-style.js';
 
 type Fields = Readonly<Record<string, unknown>>;
 

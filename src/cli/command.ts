@@ -1,5 +1,5 @@
 import type { Environment } from '../config/expand-variables.js';
-import type { Style } from '../telemetry/style.js';
+import type { Style } from '../telemetry/terminal-style.js';
 import type { Starters } from './starters.js';
 
 export interface Flag {

@@ -1,4 +1,4 @@
-import { columns } from '../telemetry/style.js';
+import { columns } from '../telemetry/terminal-style.js';
 import { type Command, type Flag, HELP } from './command.js';
 import { AGENTS } from './commands/agents.js';
 import { ASSESS } from './commands/assess.js';

@@ -1,7 +1,7 @@
 import type { FieldNote, ImportedEntry, Verdict } from '../config/import/entries.js';
 import type { MergedEntry } from '../config/import/merge.js';
 import type { MovedSecret } from '../config/import/secrets.js';
-import { oneLine, paint, type Style } from '../telemetry/style.js';
+import { oneLine, paint, type Style } from '../telemetry/terminal-style.js';
 
 const COLORS = { exact: 'green', approximate: 'yellow', manual: 'yellow', unsupported: 'red' } as const;
 

@@ -8,7 +8,7 @@ import type { Summary } from '../app/running-gateway.js';
 import type { Environment } from '../config/expand-variables.js';
 import { loadConfig } from '../config/load.js';
 import type { Config } from '../config/schema.js';
-import { PLAIN } from '../telemetry/style.js';
+import { PLAIN } from '../telemetry/terminal-style.js';
 import { main } from './main.js';
 import type { Starters } from './starters.js';
 

@@ -1,7 +1,7 @@
 import { fileURLToPath } from 'node:url';
 import { VERSION } from '../app/product-info.js';
 import { ConfigError, formatProblem } from '../config/problem.js';
-import { styleOf, terminalText } from '../telemetry/style.js';
+import { styleOf, terminalText } from '../telemetry/terminal-style.js';
 import { type CliEnvironment, UsageError } from './command.js';
 import { COMMANDS, firstSteps, helpText } from './commands.js';
 import { parseCommandLine } from './parse-command-line.js';

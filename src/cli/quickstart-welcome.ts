@@ -1,6 +1,6 @@
 import path from 'node:path';
 import type { Offer } from '../app/running-gateway.js';
-import { columns } from '../telemetry/style.js';
+import { columns } from '../telemetry/terminal-style.js';
 import { BIN } from './own-program.js';
 
 export interface Welcome {

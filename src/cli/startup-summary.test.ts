@@ -1,6 +1,6 @@
 import { describe, expect, test } from 'vitest';
 import type { Summary, UpstreamRow } from '../app/running-gateway.js';
-import { PLAIN } from '../telemetry/style.js';
+import { PLAIN } from '../telemetry/terminal-style.js';
 import { summaryText, upstreamTable } from './startup-summary.js';
 
 const ROWS: readonly UpstreamRow[] = [

@@ -1,5 +1,5 @@
 import type { Summary, UpstreamRow } from '../app/running-gateway.js';
-import { columns, duration, oneLine, paint, plural, type Style, wrap } from '../telemetry/style.js';
+import { columns, duration, oneLine, paint, plural, type Style, wrap } from '../telemetry/terminal-style.js';
 
 /** The text at the start: the servers and agents, the endpoints, and the configuration to paste into a client. */
 export function summaryText({ upstreams, endpoints, paste, page }: Summary, style: Style): string {

@@ -1,6 +1,6 @@
 import { stripVTControlCharacters } from 'node:util';
 import { sentenceOf } from '../telemetry/log-sentences.js';
-import { oneLine } from '../telemetry/style.js';
+import { oneLine } from '../telemetry/terminal-style.js';
 import { followEvents, type GatewayEvent } from './follow-events.js';
 import type { GatewayAddress } from './gateway-api.js';
 

@@ -1,5 +1,5 @@
 import { diffTexts } from '../config/text-diff.js';
-import { oneLine, paint, type Style } from '../telemetry/style.js';
+import { oneLine, paint, type Style } from '../telemetry/terminal-style.js';
 
 /** The differences between two texts, for people. */
 export function textDiff(before: string, after: string, style: Style): string {

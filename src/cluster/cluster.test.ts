@@ -3,7 +3,7 @@ import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
-import { FaultyBus } from '../../test/support/faulty.js';
+import { FaultyBus } from '../../test/support/faulty-state.js';
 import { Cancellation } from '../core/caller.js';
 import { ReplicaGone } from '../core/cluster.js';
 import { LOG_LIMITS, LoggedStream } from '../inbound/mcp/session/event-log.js';
@@ -14,7 +14,7 @@ import { type Bus, openState, type State } from '../state/index.js';
 import { SILENT } from '../telemetry/log.js';
 import { Membership } from './membership.js';
 import { ReplicaMessages } from './replica-messages.js';
-import { BusStreams } from './shared-session-streams.js';
+import { BusStreams } from './session-streams/shared-session-streams.js';
 
 const LEASE = { lease: 600, renew: 150 };
 const sleep = (ms: number): Promise<void> => new Promise((resolve) => setTimeout(resolve, ms));

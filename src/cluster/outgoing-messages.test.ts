@@ -2,7 +2,7 @@ import { expect, test } from 'vitest';
 import type { Bus } from '../state/bus.js';
 import { StateError } from '../state/errors.js';
 import { Outgoing } from './outgoing-messages.js';
-import { QueueBudget } from './stream-writer.js';
+import { QueueBudget } from './session-streams/stream-writer.js';
 
 /** A bus that is away until `back` is called. */
 function absentBus(): { bus: Bus; appended: string[]; back(): void } {

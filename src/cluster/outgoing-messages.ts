@@ -2,7 +2,7 @@ import { performance } from 'node:perf_hooks';
 import { sleep } from '../core/timing.js';
 import type { Bus } from '../state/bus.js';
 import { isStateError, StateError } from '../state/errors.js';
-import type { QueueBudget } from './stream-writer.js';
+import type { QueueBudget } from './session-streams/stream-writer.js';
 
 /** Messages of one append. `n` rises with every envelope of a sender, so readers skip an envelope sent twice. */
 export interface Envelope<L> {

@@ -8,11 +8,11 @@ import type { JsonObject, JsonValue } from '../protocol/jsonrpc/raw.js';
 import { type Bus, bucketOf } from '../state/bus.js';
 import { isStateError } from '../state/errors.js';
 import type { Log } from '../telemetry/log.js';
-import { Incoming } from './incoming.js';
+import { unreachable } from './bus-unreachable.js';
+import { Incoming } from './incoming-messages.js';
 import type { Membership } from './membership.js';
 import { type Envelope, Outgoing } from './outgoing-messages.js';
-import { QueueBudget } from './stream-writer.js';
-import { unreachable } from './unreachable.js';
+import { QueueBudget } from './session-streams/stream-writer.js';
 
 type ReplicaMessage =
   | { readonly k: 'ask'; readonly id: string; readonly subject: string; readonly payload: JsonValue }

@@ -12,7 +12,7 @@ import { Catalog } from './catalog/catalog.js';
 import { MISSING, Pages } from './catalog/pages.js';
 import { ALONE } from './cluster.js';
 import { HostedTasks } from './era-bridge/hosted-tasks.js';
-import { Parking } from './era-bridge/parking.js';
+import { ParkedCalls } from './era-bridge/parked-calls.js';
 import { Forwarder } from './forward.js';
 import { ALL_SERVERS, complete, failed, oneServer, type ParkedCall, plainCall, View } from './gateway.js';
 import { Pipeline } from './pipeline.js';
@@ -115,7 +115,7 @@ function gatewayOf(
     pollInterval: 10,
     limits: { perCaller: 10, inAll: 10, bytes: 1_000_000, requests: REQUESTS },
   });
-  const parking = new Parking({ ttl: 1_000, inAll: 10, perCaller: 10, perServer: 10, bytes: REQUESTS }, ALONE);
+  const parking = new ParkedCalls({ ttl: 1_000, inAll: 10, perCaller: 10, perServer: 10, bytes: REQUESTS }, ALONE);
   const gateway = new Aggregate({
     catalog: made,
     pages: new Pages(made, seal, 100),

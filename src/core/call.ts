@@ -3,7 +3,7 @@ import type { AgentAnswer, AgentCall } from './a2a/gateway.js';
 import type { Target } from './admission.js';
 import type { CallNotes } from './audit-trail.js';
 import type { Caller, Cancellation } from './caller.js';
-import type { Item } from './catalog/listing.js';
+import type { Item } from './catalog/server-list-cache.js';
 import type { Call, Outcome } from './gateway.js';
 import { newRequestId } from './request-id.js';
 import type { TraceContext } from './trace-context.js';

@@ -9,22 +9,14 @@ import type { McpContext, McpRoute } from './call.js';
 import type { Caller } from './caller.js';
 import type { CapabilitySet } from './catalog/capability-set.js';
 import type { Catalog } from './catalog/catalog.js';
-import type { Item } from './catalog/listing.js';
+import type { Item } from './catalog/server-list-cache.js';
 import type { CallState } from './era-bridge/call-state.js';
 import type { HostedTaskRecord } from './era-bridge/hosted-task-record.js';
 import { type HostedTasks, unknownTask } from './era-bridge/hosted-tasks.js';
-import type { Parking } from './era-bridge/parking.js';
+import type { ParkedCalls } from './era-bridge/parked-calls.js';
+import { readAnswers, refuseDeclined, refuseFailures, refuseUndeclared } from './era-bridge/question-checks.js';
 import { type BridgeSwitches, relayable } from './era-bridge/relayed-capabilities.js';
-import {
-  finishing,
-  parkedUntilAnswered,
-  parkedUntilVisited,
-  readAnswers,
-  refuseDeclined,
-  refuseFailures,
-  refuseUndeclared,
-  type SendAgain,
-} from './era-bridge/server-questions.js';
+import { finishing, parkedUntilAnswered, parkedUntilVisited, type SendAgain } from './era-bridge/resume-answered.js';
 import { type Call, complete, failed, type Outcome } from './gateway.js';
 import { type Seal, SealBroken } from './seal.js';
 import { readTrace, type TraceContext, writeTrace } from './trace-context.js';
@@ -51,7 +43,7 @@ type Route = Pick<ServerRoute, 'target' | 'edits' | 'item' | 'set'>;
 
 export interface ForwarderOptions {
   readonly catalog: Catalog;
-  readonly parking: Parking;
+  readonly parking: ParkedCalls;
   readonly tasks: HostedTasks;
   readonly seal: Seal;
   readonly bridge: BridgeSwitches & { readonly parkTtl: number };

@@ -1,7 +1,7 @@
 import { describe, expect, test } from 'vitest';
 import { callerNamed, toolCall } from '../../test/support/callers.js';
 import { McpContext } from '../core/call.js';
-import type { Item } from '../core/catalog/listing.js';
+import type { Item } from '../core/catalog/server-list-cache.js';
 import { complete } from '../core/gateway.js';
 import type { JsonObject } from '../protocol/jsonrpc/raw.js';
 import { RawObject } from '../protocol/jsonrpc/raw.js';

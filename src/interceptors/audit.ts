@@ -4,7 +4,7 @@ import { GATEWAY } from '../core/caller.js';
 import type { Interceptor, Next } from '../core/pipeline.js';
 import { ProtocolError, UpstreamRpcError } from '../protocol/errors.js';
 import { bounded, elapsed, MOST_NAME, targetName } from './call-log.js';
-import { counted } from './counted-events.js';
+import { onStreamEnd } from './on-stream-end.js';
 import { traceIdOf } from './trace-id.js';
 
 export interface CallAuditOptions {
@@ -68,7 +68,7 @@ function ended(context: CallContext, result: CallResult, end: End): CallResult {
     end(result);
     return result;
   }
-  const events = counted(result.events, (over) =>
+  const events = onStreamEnd(result.events, (over) =>
     typeof over === 'string' ? end(result, over) : end(undefined, over),
   );
   return { ...result, events };

@@ -8,7 +8,8 @@ import { Pipeline } from '../core/pipeline.js';
 import { ProtocolError, UpstreamRpcError } from '../protocol/errors.js';
 import { RawObject } from '../protocol/jsonrpc/raw.js';
 import { NEWEST } from '../protocol/mcp/revisions/index.js';
-import { MetricRegistry } from '../telemetry/metrics/registry.js';
+import { MetricRegistry } from '../telemetry/metrics/metric-types.js';
+import { prometheusText } from '../telemetry/metrics/prometheus-text.js';
 import { CallMetrics } from './call-metrics.js';
 import { observed } from './observed-calls.js';
 
@@ -36,7 +37,9 @@ const call = (outcome: Outcome | Error, target: Target | undefined, method = 'to
 const tool = (name: string, server = 'units'): Target => ({ server, kind: 'tool', name });
 const OK = complete(RawObject.from({ content: [] }));
 const lines = async (start: string): Promise<string[]> =>
-  (await registry.text()).split('\n').filter((line) => line.startsWith(start));
+  prometheusText(await registry.read())
+    .split('\n')
+    .filter((line) => line.startsWith(start));
 
 describe('the metrics of calls', () => {
   test('count an MCP call by method, server, tool, outcome, revisions and bytes', async () => {
@@ -113,7 +116,7 @@ describe('the metrics of calls', () => {
       'parley_protocol_violations_total{side="client",kind="parse_error"} 1',
     ]);
     expect(await lines('parley_limit_refusals_total')).toEqual(['parley_limit_refusals_total{limit="rate_limited"} 1']);
-    expect(await registry.text()).not.toContain('secret');
+    expect(prometheusText(await registry.read())).not.toContain('secret');
   });
 
   test('have a bounded number of labels: unknown methods and names beyond the limit become "other"', async () => {
@@ -135,7 +138,7 @@ describe('the metrics of calls', () => {
   test('contain no names if anybody may read the metrics', async () => {
     start(false);
     await call(OK, tool('convert'));
-    const text = await registry.text();
+    const text = prometheusText(await registry.read());
     expect(text).not.toMatch(/units|convert/);
     expect(text).toContain('upstream="hidden",tool="hidden"');
   });

@@ -2,7 +2,7 @@ import type { CallContext } from '../core/call.js';
 import type { Catalog } from '../core/catalog/catalog.js';
 import { ProtocolError, type Reason, UpstreamRpcError } from '../protocol/errors.js';
 import { MODERN_METHODS, SESSION_METHODS } from '../protocol/mcp/methods.js';
-import { METRICS } from '../telemetry/metrics/names.js';
+import { METRICS } from '../telemetry/metrics/all-metrics.js';
 import {
   type Counter,
   type CounterSeries,
@@ -10,7 +10,7 @@ import {
   type HistogramSeries,
   type MetricRegistry,
   OTHER,
-} from '../telemetry/metrics/registry.js';
+} from '../telemetry/metrics/metric-types.js';
 import { TOOL_ERROR } from '../telemetry/tracing/names.js';
 import type { CallObserver, EndedCall } from './observed-calls.js';
 import { isToolError } from './tool-error.js';

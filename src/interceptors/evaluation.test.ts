@@ -8,7 +8,7 @@ import { complete, failed, type Outcome } from '../core/gateway.js';
 import { Pipeline } from '../core/pipeline.js';
 import { ProtocolError, UpstreamRpcError } from '../protocol/errors.js';
 import { RawObject } from '../protocol/jsonrpc/raw.js';
-import type { FinishedSpan } from '../telemetry/tracing/spans.js';
+import type { FinishedSpan } from '../telemetry/tracing/finished-span.js';
 import { evaluation, evaluationSpan, type ScopedEvaluator } from './evaluation.js';
 import { observed } from './observed-calls.js';
 

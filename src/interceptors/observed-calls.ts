@@ -2,7 +2,7 @@ import type { CallContext, CallResult, McpResult } from '../core/call.js';
 import { GATEWAY } from '../core/caller.js';
 import type { Interceptor, Next } from '../core/pipeline.js';
 import { ProtocolError, UpstreamRpcError } from '../protocol/errors.js';
-import { counted } from './counted-events.js';
+import { onStreamEnd } from './on-stream-end.js';
 
 /** A call that is over, as its observers see it. */
 export class EndedCall {
@@ -75,7 +75,7 @@ export function observed(given: readonly (CallObserver | undefined)[]): Intercep
       report(context, 'ok', undefined, result);
       return result;
     }
-    const events = counted(result.events, (over, count) => {
+    const events = onStreamEnd(result.events, (over, count) => {
       if (typeof over === 'string') report(context, over, undefined, result, count);
       else report(context, 'error', over, undefined, count);
     });

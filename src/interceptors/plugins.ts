@@ -10,13 +10,13 @@ import type { Interceptor, Next } from '../core/pipeline.js';
 import type { ActivePlugin } from '../plugins/active-plugin.js';
 import type { RequestDecision } from '../plugins/api.js';
 import { type AccountOf, CallView, LazyResponse, type Sees } from '../plugins/call-view.js';
-import { InvalidAnswer, requestDecision, responseDecision } from '../plugins/decisions.js';
+import { InvalidAnswer, requestDecision, responseDecision } from '../plugins/hook-answers.js';
 import { isErrorOfCall, ProtocolError } from '../protocol/errors.js';
 import { isObject, type JsonObject, RawObject } from '../protocol/jsonrpc/raw.js';
 import { isListMethod } from '../protocol/mcp/model.js';
-import { hearsErrors, passedError, passedFailure, passedReasons, passedTaskError } from './plugin-errors.js';
-import { isSameThing, NotificationChain, passedEvents, passedStatusMessage } from './plugin-events.js';
-import { type OwnerOf, passedItems, passedList } from './plugin-lists.js';
+import { hearsErrors, passedError, passedFailure, passedReasons, passedTaskError } from './plugin-hooks/on-error.js';
+import { isSameThing, NotificationChain, passedEvents, passedStatusMessage } from './plugin-hooks/on-event.js';
+import { type OwnerOf, passedItems, passedList } from './plugin-hooks/on-list.js';
 
 export interface PluginStepOptions {
   /** In the order of the configuration. */

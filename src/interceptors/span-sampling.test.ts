@@ -5,8 +5,8 @@ import { type Call, complete, failed } from '../core/gateway.js';
 import { Pipeline } from '../core/pipeline.js';
 import { ProtocolError } from '../protocol/errors.js';
 import { RawObject } from '../protocol/jsonrpc/raw.js';
-import type { FinishedSpan, Tracing } from '../telemetry/tracing/spans.js';
-import { clientSpans, serverSpans } from './spans.js';
+import type { FinishedSpan, Tracing } from '../telemetry/tracing/finished-span.js';
+import { clientSpans, serverSpans } from './call-spans.js';
 import { traceIdOf } from './trace-id.js';
 
 const OK = complete(RawObject.from({ content: [] }));

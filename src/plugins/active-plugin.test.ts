@@ -3,7 +3,7 @@ import type { Log } from '../telemetry/log.js';
 import { ActivePlugin, type ActivePluginOptions } from './active-plugin.js';
 import type { Plugin } from './api.js';
 import type { CallView, HookCall } from './call-view.js';
-import { eventDecision, InvalidAnswer, listDecision, requestDecision, responseDecision } from './decisions.js';
+import { eventDecision, InvalidAnswer, listDecision, requestDecision, responseDecision } from './hook-answers.js';
 import { checkedPlugin, PluginLoadError } from './plugin-module.js';
 import { Scope } from './scope.js';
 

@@ -1,14 +1,14 @@
 /** Runs the hooks of one plugin: within its time, without harm to other calls, and with its policy for failures. */
-import { within } from '../core/timing.js';
-import { ProtocolError } from '../protocol/errors.js';
 import type { Log } from '../telemetry/log.js';
 import { ThrottledLog } from '../telemetry/throttled-log.js';
 import { HOOKS, type Hook, type JsonObject, type Plugin } from './api.js';
 import type { CallView, HookCall } from './call-view.js';
-import { InvalidAnswer } from './decisions.js';
-import { type FailureKind, HookFailure, placeOf } from './hook-failure.js';
+import { type FailurePolicy, failCallIfClosed, PROBLEMS } from './failure-policy.js';
+import { InvalidAnswer } from './hook-answers.js';
+import { type FailureKind, HookFailure, placeOf } from './hook-errors.js';
+import { withinTimeLimit } from './hook-time-limit.js';
 import type { Scope } from './scope.js';
-import type { ThreadEnd, ThreadPlugin } from './thread-plugin.js';
+import type { ThreadEnd, ThreadPlugin } from './thread/gateway-side.js';
 
 export interface ActivePluginOptions {
   readonly name: string;
@@ -16,27 +16,13 @@ export interface ActivePluginOptions {
   /** The hooks that the configuration uses; undefined for all hooks of the plugin. */
   readonly hooks?: readonly Hook[] | undefined;
   readonly scope: Scope;
-  /** `closed`: the call fails if the plugin does. `open`: the call goes on as if the plugin were not there. */
-  readonly onFailure: 'closed' | 'open';
+  readonly onFailure: FailurePolicy;
   /** Time limit for one run of a hook, in milliseconds. */
   readonly timeout: number;
   /** Where the code of the plugin runs; undefined for code that cannot block: shipped plugins, HTTP. */
   readonly thread?: Pick<ThreadPlugin, 'watch' | 'turned' | 'abandon'> | undefined;
   readonly log: Log;
 }
-
-/** The longest wait for a thread that stands still when the time of a hook is over, in milliseconds. */
-const STANDING = 5_000;
-
-const PROBLEMS: Readonly<Record<FailureKind, string>> = {
-  threw: 'failed',
-  timeout: 'did not answer in time',
-  blocked: 'blocked its event loop and was disabled',
-  ended: 'ended its thread and was disabled',
-  invalid: 'gave an invalid answer',
-  busy: 'has too many runs at the same time',
-  disabled: 'is disabled',
-};
 
 const CAUSES: Readonly<Record<ThreadEnd['cause'], string>> = {
   blocked: 'it blocked its event loop',
@@ -48,14 +34,12 @@ const CAUSES: Readonly<Record<ThreadEnd['cause'], string>> = {
 const MOST_RUNNING = 1_000;
 /** Events of one call in a row for which an open plugin takes too long. It gets no further events of the call. */
 const MOST_LATE_EVENTS = 3;
-/** A timer that is this late says more about the event loop than about the hook. */
-const LATE = 100;
 
 export class ActivePlugin {
   readonly name: string;
   readonly plugin: Plugin;
   readonly scope: Scope;
-  readonly onFailure: 'closed' | 'open';
+  readonly onFailure: FailurePolicy;
   readonly hooks: ReadonlySet<Hook>;
   /** Runs by hook and outcome, and the seconds that they took, for metrics. */
   readonly runs = new Map<string, number>();
@@ -101,14 +85,9 @@ export class ActivePlugin {
       return decision;
     } catch (error) {
       const kind = this.failed(hook, error);
-      if (this.onFailure === 'open') {
-        if (hook === 'onEvent' && kind === 'timeout') this.late.set(view, (this.late.get(view) ?? 0) + 1);
-        return undefined;
-      }
-      throw new ProtocolError('plugin_failed', `The plugin "${this.name}" ${PROBLEMS[kind]}`, {
-        outcome,
-        data: { plugin: this.name, problem: kind },
-      });
+      failCallIfClosed(this, kind, outcome);
+      if (hook === 'onEvent' && kind === 'timeout') this.late.set(view, (this.late.get(view) ?? 0) + 1);
+      return undefined;
     } finally {
       call.end();
     }
@@ -144,37 +123,17 @@ export class ActivePlugin {
   private async timed(hook: Hook, invoke: () => unknown): Promise<unknown> {
     if (this.off) throw new HookFailure('disabled');
     if (this.running >= MOST_RUNNING) throw new HookFailure('busy');
+    const { timeout, thread } = this.options;
     const began = performance.now();
     this.running += 1;
     try {
       const answer = invoke();
       // A hook beyond its time no longer counts, so that hooks that hang for one caller do not stop the plugin for others.
-      return answer instanceof Promise ? await this.inTime(answer) : answer;
+      return answer instanceof Promise ? await withinTimeLimit(answer, timeout, thread) : answer;
     } finally {
       this.running -= 1;
       this.measured(hook, began);
     }
-  }
-
-  private inTime(answer: Promise<unknown>): Promise<unknown> {
-    const { timeout, thread } = this.options;
-    return new Promise((resolve, reject) => {
-      const late = async (): Promise<void> => {
-        // A thread that stands still cannot answer: it turns soon, or it is blocked and ends.
-        if (thread) await within(thread.turned(), STANDING, { ref: false });
-        reject(new HookFailure('timeout'));
-        thread?.abandon(answer);
-      };
-      const wait = (milliseconds: number, again: boolean): NodeJS.Timeout => {
-        const due = performance.now() + milliseconds;
-        return setTimeout(() => {
-          if (again && performance.now() - due > LATE) timer = wait(LATE, false);
-          else void late();
-        }, milliseconds);
-      };
-      let timer = wait(timeout, true);
-      answer.then(resolve, reject).finally(() => clearTimeout(timer));
-    });
   }
 
   private measured(hook: Hook, began: number): void {

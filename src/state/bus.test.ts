@@ -1,6 +1,6 @@
 import { afterAll, afterEach, beforeAll, describe, expect, test, vi } from 'vitest';
-import { BUS_ENGINES, type Cluster, QUICK, startCluster } from '../../test/support/engines.js';
-import { FaultyBus, seeded } from '../../test/support/faulty.js';
+import { FaultyBus, seeded } from '../../test/support/faulty-state.js';
+import { BUS_ENGINES, type Cluster, QUICK, startCluster } from '../../test/support/state-engines.js';
 import { type AppendOptions, type Bus, isStateError, START, type State } from './index.js';
 
 const LOG: AppendOptions = { maxLen: 1_000, ttlMs: 60_000 };

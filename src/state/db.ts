@@ -2,7 +2,7 @@
  * Rows that must outlive a process. The same SQL runs on both engines, so it uses only their common subset:
  * `$1` placeholders; TEXT, BIGINT and INTEGER; JSON as TEXT; booleans as 0 and 1; times as epoch milliseconds passed
  * in, never `now()`; ids generated here, lower case and of fixed length, so that both engines sort them alike; casts
- * written as `CAST($1 AS BIGINT)` if a parameter stands alone. SQL that differs between the engines is in `dialect.ts`.
+ * written as `CAST($1 AS BIGINT)` if a parameter stands alone. SQL that differs between the engines is in `sql-dialect.ts`.
  */
 
 export type Value = string | number | null;

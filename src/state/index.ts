@@ -13,23 +13,23 @@ import { AgentPushes } from './stores/agent-pushes.js';
 import { AgentTasks } from './stores/agent-tasks.js';
 import { ApiKeys } from './stores/api-keys.js';
 import { Audit, type AuditOptions } from './stores/audit.js';
+import { Verdicts } from './stores/era-verdicts.js';
+import { Scores } from './stores/evaluation-scores.js';
+import { Sessions } from './stores/legacy-sessions.js';
+import { Tasks } from './stores/mcp-tasks.js';
 import { OAuthRecords } from './stores/oauth-records.js';
 import { OAuthRevocations } from './stores/oauth-revocations.js';
 import { OAuthUsers } from './stores/oauth-users.js';
-import { Outbox } from './stores/outbox.js';
-import { ParkedCalls } from './stores/parked.js';
+import { ParkedCallRows } from './stores/parked-calls.js';
 import { Pins } from './stores/pins.js';
 import { Registry } from './stores/registry.js';
 import { ReplicaChoices } from './stores/replica-choices.js';
 import { RoutingOutcomes } from './stores/routing-outcomes.js';
-import { Scores } from './stores/scores.js';
-import { Sessions } from './stores/sessions.js';
 import { SpentApprovals } from './stores/spent-approvals.js';
-import { Tasks } from './stores/tasks.js';
 import { UpstreamClients } from './stores/upstream-clients.js';
 import { UpstreamLogins } from './stores/upstream-logins.js';
 import { VaultRows } from './stores/vault.js';
-import { Verdicts } from './stores/verdicts.js';
+import { Outbox } from './stores/webhook-outbox.js';
 import { Sweeper } from './sweeper.js';
 
 export { type AppendOptions, type Bus, START, type StreamEvent } from './bus.js';
@@ -46,27 +46,20 @@ export type { AuditRange } from './stores/audit-rows.js';
 export type { SignedPlace } from './stores/audit-signatures.js';
 export type { Verification } from './stores/audit-verifier.js';
 export { type Change, type Document, Documents, type NewDocument } from './stores/documents.js';
+export { type Verdict, Verdicts } from './stores/era-verdicts.js';
+export { type ScoreRow, Scores } from './stores/evaluation-scores.js';
+export { Sessions } from './stores/legacy-sessions.js';
+export { Tasks } from './stores/mcp-tasks.js';
 export { type OAuthRecord, OAuthRecords, type StoredOAuthRecord } from './stores/oauth-records.js';
 export { OAuthRevocations, type Revocation } from './stores/oauth-revocations.js';
 export { type OAuthUser, OAuthUsers } from './stores/oauth-users.js';
-export {
-  type Claimed,
-  type DeadLetter,
-  type Dropped,
-  type Message,
-  messageStatement,
-  Outbox,
-} from './stores/outbox.js';
-export { ParkedCalls } from './stores/parked.js';
+export { ParkedCallRows } from './stores/parked-calls.js';
 export { type PinDetail, Pins } from './stores/pins.js';
 export { Registry, type RegistryRow } from './stores/registry.js';
 export { RegistryCopy } from './stores/registry-copy.js';
 export { ReplicaChoices } from './stores/replica-choices.js';
 export { RoutingOutcomes } from './stores/routing-outcomes.js';
-export { type ScoreRow, Scores } from './stores/scores.js';
-export { Sessions } from './stores/sessions.js';
 export { SpentApprovals } from './stores/spent-approvals.js';
-export { Tasks } from './stores/tasks.js';
 export { type UpstreamClientKey, UpstreamClients } from './stores/upstream-clients.js';
 export { UpstreamLogins } from './stores/upstream-logins.js';
 export {
@@ -77,7 +70,14 @@ export {
   VaultRows,
   type VaultState,
 } from './stores/vault.js';
-export { type Verdict, Verdicts } from './stores/verdicts.js';
+export {
+  type Claimed,
+  type DeadLetter,
+  type Dropped,
+  type Message,
+  messageStatement,
+  Outbox,
+} from './stores/webhook-outbox.js';
 
 export interface StateOptions {
   /** The folder for local files: the embedded database and the generated keyring. */
@@ -125,7 +125,7 @@ export interface State {
   readonly registry: Registry;
   readonly pins: Pins;
   readonly sessions: Sessions;
-  readonly parked: ParkedCalls;
+  readonly parked: ParkedCallRows;
   readonly tasks: Tasks;
   readonly spentApprovals: SpentApprovals;
   readonly outbox: Outbox;
@@ -241,7 +241,7 @@ function assemble(db: Db, bus: Bus, keyring: Keyring, options: StateOptions): St
     registry: new Registry(db, bus, { envelope, log, ...(registryPollMs !== undefined && { pollMs: registryPollMs }) }),
     pins: new Pins(db, bus, pollMs === undefined ? {} : { pollMs }),
     sessions: new Sessions(db),
-    parked: new ParkedCalls(db),
+    parked: new ParkedCallRows(db),
     tasks: new Tasks(db),
     spentApprovals: new SpentApprovals(db),
     outbox: new Outbox(db, deadDeliveriesMs === undefined ? {} : { keepDeadMs: deadDeliveriesMs }),

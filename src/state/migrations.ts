@@ -2,8 +2,8 @@ import { sleep } from '../core/timing.js';
 import type { Log } from '../telemetry/log.js';
 import { monotonicMs } from './clock.js';
 import type { Db, Statement } from './db.js';
-import { migrationLock } from './dialect.js';
 import { isStateError, StateError } from './errors.js';
+import { migrationLock } from './sql-dialect.js';
 
 /**
  * A migration step. Steps go forward only and never change after their release. They expand first and contract later

@@ -9,13 +9,13 @@ import {
   START,
   type StreamEvent,
 } from './bus.js';
+import { Wakeups } from './bus-listeners.js';
 import { wallMs } from './clock.js';
 import type { Counters } from './counters.js';
 import type { Db, Row, Statement, Value } from './db.js';
-import { engineClock, leaseLock } from './dialect.js';
 import { newId } from './ids.js';
+import { engineClock, leaseLock } from './sql-dialect.js';
 import type { Expiring } from './sweeper.js';
-import { Wakeups } from './wakeups.js';
 
 /** Sends hints about changed streams to the processes with listeners for these streams. */
 export interface Hints {

@@ -1,16 +1,16 @@
 /** One replica removes expired rows as fast as they appear, while calls continue. */
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest';
-import { type Cluster, ENGINES, QUICK, startCluster } from '../../test/support/engines.js';
+import { type Cluster, ENGINES, QUICK, startCluster } from '../../test/support/state-engines.js';
 import type { Db, Row, Statement, Value } from './db.js';
 import { newId, type State } from './index.js';
 import { SqlBus } from './sql-bus.js';
 import { AgentTasks } from './stores/agent-tasks.js';
 import { Audit } from './stores/audit.js';
-import { Outbox } from './stores/outbox.js';
-import { ParkedCalls } from './stores/parked.js';
-import { Sessions } from './stores/sessions.js';
-import { Tasks } from './stores/tasks.js';
-import { Verdicts } from './stores/verdicts.js';
+import { Verdicts } from './stores/era-verdicts.js';
+import { Sessions } from './stores/legacy-sessions.js';
+import { Tasks } from './stores/mcp-tasks.js';
+import { ParkedCallRows } from './stores/parked-calls.js';
+import { Outbox } from './stores/webhook-outbox.js';
 import { Sweeper } from './sweeper.js';
 
 const SOON = { timeout: 60_000 };
@@ -202,7 +202,13 @@ describe.each(ENGINES)('expiry on %s', (engine) => {
         ...{ after: 0, events: [], messages: [], expiresAt: 1 },
       });
       const stores = [
-        ...[new Sessions(noted), new ParkedCalls(noted), new Tasks(noted), new AgentTasks(noted), new Verdicts(noted)],
+        ...[
+          new Sessions(noted),
+          new ParkedCallRows(noted),
+          new Tasks(noted),
+          new AgentTasks(noted),
+          new Verdicts(noted),
+        ],
         ...[
           new Outbox(noted, { keepDeadMs: 0 }),
           new Audit(noted, a.keyring, { keepMs: 0 }),

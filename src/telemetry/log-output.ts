@@ -1,7 +1,7 @@
 import pino, { type DestinationStream, type Logger } from 'pino';
 import { FAILURE_EVENT } from './log.js';
 import { sentenceOf } from './log-sentences.js';
-import { oneLine, PLAIN, paint, type Style, styleOf } from './style.js';
+import { oneLine, PLAIN, paint, type Style, styleOf } from './terminal-style.js';
 
 export type { Logger } from 'pino';
 

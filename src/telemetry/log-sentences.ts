@@ -1,4 +1,4 @@
-import { duration, plural } from './style.js';
+import { duration, plural } from './terminal-style.js';
 
 type Fields = Readonly<Record<string, unknown>>;
 

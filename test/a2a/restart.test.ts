@@ -11,6 +11,8 @@ import { importJWK, type JSONWebKeySet } from 'jose';
 import { expect, test } from 'vitest';
 import { COLUMNS } from '../fixtures/a2a/agents.js';
 import { connectClient, ROWS } from '../fixtures/a2a/clients.js';
+import { readEvent } from '../fixtures/a2a/v1.js';
+import type { Event } from '../fixtures/a2a/views.js';
 import { finished, mark, say, taskOf, until } from './case.js';
 import { ADA, openTestbed, type Testbed } from './testbed.js';
 
@@ -151,6 +153,55 @@ test('after a kill: acknowledged data is there, queued notifications are deliver
   } finally {
     await testbed.close();
     await receiver.close();
+    await rm(data, { recursive: true, force: true });
+  }
+});
+
+/** The changes in an event, without those that a snapshot repeats. */
+function changesIn(event: Event): string[] {
+  if (event.kind === 'status') return [`${event.taskId} ${event.state}`];
+  if (event.kind !== 'artifact') return [];
+  return event.artifact.parts.map(({ text }) => `${event.taskId} piece ${text}`);
+}
+
+test('after a kill: every change that a stream has seen reaches its webhook (P4)', async () => {
+  const data = await mkdtemp(join(tmpdir(), 'parley-a2a-'));
+  const testbed = await openTestbed(
+    COLUMNS.filter(({ name }) => name === 'one-rpc'),
+    {},
+    { data },
+  );
+  const [ROUNDS, STREAMS, PIECES] = [2, 10, 60];
+  try {
+    const row = ROWS.find(({ name }) => name === '1.0 jsonrpc')!;
+    for (let round = 0; round < ROUNDS; round++) {
+      const client = await testbed.connect(row, 'one-rpc');
+      const path = `/${mark()}`;
+      const push = { id: 'hook', url: `${testbed.webhook.url}${path}`, token: 'secret' };
+      const seen = new Set<string>();
+      const watch = async (): Promise<void> => {
+        try {
+          for await (const event of client.stream(say(`count ${PIECES} 20 ${mark()}`, { push })))
+            for (const change of changesIn(event)) seen.add(change);
+        } catch {
+          // The kill ended the stream.
+        }
+      };
+      const streams = Array.from({ length: STREAMS }, watch);
+      await until('changes in the streams', () => (seen.size > STREAMS * (5 + 5 * round) ? true : undefined));
+      await kill(testbed);
+      await Promise.all(streams);
+      expect(seen.size).toBeLessThan(STREAMS * PIECES);
+      await testbed.restart();
+      const missing = (): string[] => {
+        const told = new Set(testbed.webhook.at(path).flatMap(({ body }) => changesIn(readEvent(body))));
+        return [...seen].filter((change) => !told.has(change));
+      };
+      await until('all changes at the webhook', () => (missing().length === 0 ? true : undefined)).catch(() => {});
+      expect(missing()).toEqual([]);
+    }
+  } finally {
+    await testbed.close();
     await rm(data, { recursive: true, force: true });
   }
 });

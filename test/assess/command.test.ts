@@ -16,8 +16,8 @@ import { McpFixture } from '../fixtures/assess/mcp-server.js';
 import { serveWebSocket } from '../fixtures/assess/web-socket.js';
 import { startBrowser } from '../support/browser.js';
 import { selfSigned } from '../support/certificate.js';
+import { listening } from '../support/fixture-address.js';
 import { BIN } from '../support/gateway.js';
-import { listening } from '../support/listening.js';
 import { Terminal } from '../support/terminal.js';
 
 const SERVER = fileURLToPath(new URL('../fixtures/eras/server.mjs', import.meta.url));

@@ -5,7 +5,7 @@ import { assess, type Target } from '../../src/assess/assess.js';
 import { profileOf } from '../../src/assess/profiles.js';
 import { failedChecks, type Report } from '../../src/assess/report/model.js';
 import { eventually } from '../support/eventually.js';
-import { listening } from '../support/listening.js';
+import { listening } from '../support/fixture-address.js';
 import { freePort } from '../support/services.js';
 
 /** The reason for each reported violation. */

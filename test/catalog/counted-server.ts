@@ -25,6 +25,8 @@ export class CountedServer {
   tools: readonly string[];
   /** The number of requests per method. */
   readonly asked = new Map<string, number>();
+  /** The number of requests that arrived while the server did not answer. */
+  held = 0;
   private readonly server: Server;
   private readonly streams = new Map<ServerResponse, string | number | undefined>();
   private silence: Promise<void> | undefined;
@@ -89,6 +91,7 @@ export class CountedServer {
   private async handle(req: IncomingMessage, res: ServerResponse): Promise<void> {
     const chunks: Buffer[] = [];
     for await (const chunk of req) chunks.push(chunk as Buffer);
+    if (this.silence) this.held++;
     await this.silence;
     const given = req.headers['mcp-session-id'];
     if (given !== undefined && given !== this.session) return void res.writeHead(404).end();

@@ -13,7 +13,7 @@ import type { JsonObject } from '../../src/protocol/jsonrpc/raw.js';
 import { NEWEST } from '../../src/protocol/mcp/revisions/index.js';
 import { SILENT } from '../../src/telemetry/log.js';
 import { modern } from '../policy/world.js';
-import { type LooseServer, type Posted, sendJson, startLoose } from '../support/loose-server.js';
+import { type LooseServer, type Posted, sendJson, startLoose } from '../support/counting-server.js';
 
 let folder: string;
 let server: LooseServer;

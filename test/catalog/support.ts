@@ -8,7 +8,7 @@ import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { sleep } from '../../src/core/timing.js';
 import type { EraClient, Json } from '../eras/peers.js';
-import { listening } from '../support/listening.js';
+import { listening } from '../support/fixture-address.js';
 
 const SERVER = fileURLToPath(new URL('../fixtures/catalog/server.mjs', import.meta.url));
 

@@ -2,7 +2,7 @@
 import pg from 'pg';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { connectionConfig } from '../../src/state/postgres/postgres.js';
-import { type Cluster, startCluster } from '../support/engines.js';
+import { type Cluster, startCluster } from '../support/state-engines.js';
 import { startChild } from './child.js';
 import { rounds, sleep } from './rounds.js';
 

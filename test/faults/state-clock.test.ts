@@ -2,7 +2,7 @@
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from 'vitest';
 import { newId, type State, wallMs } from '../../src/state/index.js';
 import { eventually } from '../era-bridge/support/wire.js';
-import { type Cluster, startCluster } from '../support/engines.js';
+import { type Cluster, startCluster } from '../support/state-engines.js';
 import { type Child, startChild } from './child.js';
 import { Clock, HOUR } from './clock.js';
 import { sleep } from './rounds.js';

@@ -3,7 +3,7 @@
  */
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { START, type State } from '../../src/state/index.js';
-import { type Cluster, ENGINES, startCluster } from '../support/engines.js';
+import { type Cluster, ENGINES, startCluster } from '../support/state-engines.js';
 import { type Child, startChild } from './child.js';
 import { sleep } from './rounds.js';
 

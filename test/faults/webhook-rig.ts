@@ -17,7 +17,7 @@ import type { DialectId } from '../../src/protocol/a2a/dialect.js';
 import { dialect } from '../../src/protocol/a2a/index.js';
 import type { StreamResponse, TaskPushNotificationConfig, TaskState } from '../../src/protocol/a2a/model.js';
 import { Outbox, openState, type State, type StateOptions } from '../../src/state/index.js';
-import type { OutboxOptions } from '../../src/state/stores/outbox.js';
+import type { OutboxOptions } from '../../src/state/stores/webhook-outbox.js';
 import { SILENT } from '../../src/telemetry/log.js';
 
 export { sleep };

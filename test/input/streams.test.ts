@@ -10,7 +10,7 @@ import { ModernRequestHandler } from '../../src/inbound/mcp/modern-requests.js';
 import { type RpcRequest, readIncoming } from '../../src/protocol/jsonrpc/message.js';
 import { type Classified, classify } from '../../src/protocol/mcp/client-version.js';
 import { startFaultProxy } from '../support/fault-proxy.js';
-import { failed } from '../support/http-wire.js';
+import { failed } from '../support/raw-http-clients.js';
 import { type Message, textOf } from './support/message.js';
 import { BOTH, modernBody, modernHeaders, Session } from './support/speak.js';
 import { ask, EventStream, eventually, sleep, Wire } from './support/wire.js';

@@ -5,7 +5,7 @@
 import { fileURLToPath } from 'node:url';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { main } from '../../src/cli/main.js';
-import { PLAIN } from '../../src/telemetry/style.js';
+import { PLAIN } from '../../src/telemetry/terminal-style.js';
 import { type RunningGateway, startGateway } from '../support/gateway.js';
 
 const FIXTURE = fileURLToPath(new URL('../fixtures/stdio/server.mjs', import.meta.url));

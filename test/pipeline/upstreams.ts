@@ -1,5 +1,5 @@
 /** A server and an agent that record every request they receive. */
-import { type LooseServer, type Posted, sendJson, startLoose } from '../support/loose-server.js';
+import { type LooseServer, type Posted, sendJson, startLoose } from '../support/counting-server.js';
 
 export interface CountedUpstream {
   readonly url: string;

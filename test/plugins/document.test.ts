@@ -12,8 +12,8 @@ import { configFrom } from '../../src/config/load.js';
 import { HOOKS } from '../../src/plugins/api.js';
 import { type EchoServer, startEcho } from '../input/support/echo.js';
 import { modern, modernCall } from '../input/support/speak.js';
+import { listening } from '../support/fixture-address.js';
 import { BIN, type RunningGateway, startGateway } from '../support/gateway.js';
-import { listening } from '../support/listening.js';
 
 const run = promisify(execFile);
 const ROOT = fileURLToPath(new URL('../..', import.meta.url));

@@ -10,7 +10,7 @@ import { encodeHeaderValue, nameParameter } from '../../src/protocol/mcp/mirrore
 import { NEWEST } from '../../src/protocol/mcp/revisions/index.js';
 import { type Log, SILENT } from '../../src/telemetry/log.js';
 import { type CountedUpstream, startCountedAgent } from '../pipeline/upstreams.js';
-import { type Posted, sendJson, startLoose } from '../support/loose-server.js';
+import { type Posted, sendJson, startLoose } from '../support/counting-server.js';
 
 export const ADA = 'ada-0123456789-Kj8sLq2vXz7mNw4pRt6y';
 export const BOB = 'bob-9270-Hf3dGk5bVc1nMq8wZx0eT7yU';

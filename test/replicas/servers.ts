@@ -2,8 +2,8 @@
 import { type ChildProcess, spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { fileURLToPath } from 'node:url';
+import { listening } from '../support/fixture-address.js';
 import { type GatewayConfig, type GatewayOptions, type RunningGateway, startGateway } from '../support/gateway.js';
-import { listening } from '../support/listening.js';
 
 const FIXTURE = fileURLToPath(new URL('../fixtures/replicas/server.mjs', import.meta.url));
 

@@ -1,5 +1,5 @@
 /** A server whose definitions a test changes. */
-import { type LooseServer, sendJson, startLoose } from '../support/loose-server.js';
+import { type LooseServer, sendJson, startLoose } from '../support/counting-server.js';
 
 export interface ChangingServer {
   readonly url: string;

@@ -15,7 +15,7 @@ import { SILENT } from '../../src/telemetry/log.js';
 import { modernBody, modernHeaders } from '../input/support/speak.js';
 import { type CountedUpstream, startCountedAgent } from '../pipeline/upstreams.js';
 import { ADA, BOB, bearer, modern, RULES } from '../policy/world.js';
-import { type Posted, sendJson, startLoose } from '../support/loose-server.js';
+import { type Posted, sendJson, startLoose } from '../support/counting-server.js';
 
 const TTL = { ttlMs: 3_600_000, cacheScope: 'public', resultType: 'complete' };
 

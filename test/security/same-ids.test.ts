@@ -1,8 +1,8 @@
 /** S6: 200 clients at the same time, all with the id 0: each receives its own answers, in 20,000 calls. */
 import { Agent, request } from 'node:http';
 import { afterAll, beforeAll, expect, test } from 'vitest';
+import { type LooseServer, sendJson, startLoose } from '../support/counting-server.js';
 import { type RunningGateway, startGateway } from '../support/gateway.js';
-import { type LooseServer, sendJson, startLoose } from '../support/loose-server.js';
 
 const CLIENTS = 200;
 const CALLS = 100;

@@ -2,9 +2,9 @@
 import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import { matchesTemplate } from '../../src/core/catalog/templates.js';
+import { matchesTemplate } from '../../src/core/catalog/uri-templates.js';
+import { type LooseServer, sendJson, startLoose } from '../support/counting-server.js';
 import { type RunningGateway, startGateway } from '../support/gateway.js';
-import { type LooseServer, sendJson, startLoose } from '../support/loose-server.js';
 import { ask } from './modern-client.js';
 
 const KEPT = { ttlMs: 0, cacheScope: 'public', resultType: 'complete' };

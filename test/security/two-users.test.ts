@@ -16,7 +16,7 @@ import { configFrom } from '../../src/config/load.js';
 import type { Config } from '../../src/config/schema.js';
 import { LEGACY, NEWEST } from '../../src/protocol/mcp/revisions/index.js';
 import { SILENT } from '../../src/telemetry/log.js';
-import { beginStream, type LooseServer, type Posted, sendJson, startLoose } from '../support/loose-server.js';
+import { beginStream, type LooseServer, type Posted, sendJson, startLoose } from '../support/counting-server.js';
 
 const USERS = ['ada', 'bob'] as const;
 type User = (typeof USERS)[number];

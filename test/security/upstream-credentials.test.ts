@@ -14,7 +14,7 @@ import { configFrom } from '../../src/config/load.js';
 import type { Config } from '../../src/config/schema.js';
 import { NEWEST } from '../../src/protocol/mcp/revisions/index.js';
 import { SILENT } from '../../src/telemetry/log.js';
-import { sendJson, startLoose } from '../support/loose-server.js';
+import { sendJson, startLoose } from '../support/counting-server.js';
 
 const closing: (() => Promise<unknown>)[] = [];
 afterEach(async () => {

@@ -6,7 +6,7 @@
 import { text } from 'node:stream/consumers';
 import { sleep } from '../../src/core/timing.js';
 import { HttpClient } from '../../src/outbound/http/index.js';
-import { ask, Ear } from './raw-http.js';
+import { ask, Ear } from './raw-http-servers.js';
 
 export interface Asked {
   readonly url: string;

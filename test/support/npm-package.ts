@@ -9,7 +9,7 @@ import { existsSync, realpathSync } from 'node:fs';
 import { mkdir, mkdtemp, rename, rm, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
-import { alone } from './alone.js';
+import { alone } from './one-process-at-a-time.js';
 
 const INSTALL_LIMIT_MS = 300_000;
 

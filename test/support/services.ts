@@ -20,7 +20,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { promisify } from 'node:util';
-import { alone } from './alone.js';
+import { alone } from './one-process-at-a-time.js';
 
 const run = promisify(execFile);
 

@@ -8,7 +8,7 @@ import { fileURLToPath } from 'node:url';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { WebSocket } from 'ws';
 import { parse } from 'yaml';
-import { METRICS } from '../../src/telemetry/metrics/names.js';
+import { METRICS } from '../../src/telemetry/metrics/all-metrics.js';
 import { type RunningGateway, startGateway } from '../support/gateway.js';
 import { promtool } from '../support/services.js';
 

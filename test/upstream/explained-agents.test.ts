@@ -9,7 +9,7 @@ import { freePort } from '../support/services.js';
 type Answer = (req: IncomingMessage, res: ServerResponse) => unknown;
 
 const CARD = /\/\.well-known\/agent(-card)?\.json$/;
-const CHECK = 'check its URL, which must be that of the agent or of its card';
+const CHECK = 'check its URL, which must be the URL of the agent or of its card';
 
 /** Serves a card, and answers messages with the given function. */
 const withCard =

@@ -1,7 +1,7 @@
 /** `parley plugin check`: loads a plugin as the gateway does, without starting it. */
 import path from 'node:path';
 import { PluginLoadError } from '../../plugins/plugin-module.js';
-import { ThreadPlugin } from '../../plugins/thread-plugin.js';
+import { ThreadPlugin } from '../../plugins/thread/gateway-side.js';
 
 export { PluginLoadError };
 

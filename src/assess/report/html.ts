@@ -1,5 +1,5 @@
 /** HTML pages without scripts and references: readable on a phone and on paper. */
-import { plural } from '../../telemetry/style.js';
+import { plural } from '../../telemetry/terminal-style.js';
 import { escapeXml as e } from './escape.js';
 import { STYLE } from './html-style.js';
 import {

@@ -1,5 +1,5 @@
 /** The formats of a report, by name and by the ending of a file. */
-import { PLAIN, type Style } from '../../telemetry/style.js';
+import { PLAIN, type Style } from '../../telemetry/terminal-style.js';
 import { badge } from './badge.js';
 import { htmlReport } from './html.js';
 import { junitReport } from './junit.js';

@@ -4,7 +4,7 @@ import { assessFixture } from '../../../test/fixtures/assess/assess-fixture.js';
 import { MCP_FAULTS } from '../../../test/fixtures/assess/mcp-faults.js';
 import { methodsOf } from '../../protocol/mcp/methods.js';
 import { NEWEST, NEWEST_LEGACY } from '../../protocol/mcp/revisions/index.js';
-import { PLAIN } from '../../telemetry/style.js';
+import { PLAIN } from '../../telemetry/terminal-style.js';
 import { MCP_REQUIREMENTS } from '../mcp/requirements.js';
 import { profileOf } from '../profiles.js';
 import { htmlReport } from './html.js';

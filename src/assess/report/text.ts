@@ -1,5 +1,5 @@
 /** The report on a terminal: categories, then the gaps by priority. */
-import { columns, paint, plural, type Style } from '../../telemetry/style.js';
+import { columns, paint, plural, type Style } from '../../telemetry/terminal-style.js';
 import {
   failedChecks,
   methodCoverage,

@@ -1,4 +1,4 @@
-import { columns } from '../../telemetry/style.js';
+import { columns } from '../../telemetry/terminal-style.js';
 import type { Command, CommandLine } from '../command.js';
 import { gatewayAddress } from '../gateway-api.js';
 import { firstLine, GATEWAY_FLAGS, listAll, optional, printJson } from '../gateway-output.js';

@@ -3,7 +3,7 @@ import path from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { AuditFilter, AuditReader, SignedPlace, StoredAuditRecord } from '../../app/commands/audit-reader.js';
 import { hasConfiguration, loadConfig } from '../../config/load.js';
-import { plural } from '../../telemetry/style.js';
+import { plural } from '../../telemetry/terminal-style.js';
 import { CSV_HEADER, csvLine, jsonLine, textLine, timeOf } from '../audit-output.js';
 import { CONFIG, type Command, type CommandLine, type Flag, HELP, JSON_OUTPUT, UsageError } from '../command.js';
 

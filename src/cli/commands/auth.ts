@@ -1,7 +1,7 @@
 import { hasConfiguration, loadConfig } from '../../config/load.js';
 import type { Config } from '../../config/schema.js';
 import { createLog } from '../../telemetry/log-output.js';
-import { columns, oneLine } from '../../telemetry/style.js';
+import { columns, oneLine } from '../../telemetry/terminal-style.js';
 import { CONFIG, type Command, type CommandLine, HELP, JSON_OUTPUT } from '../command.js';
 
 const USER = { name: 'user', value: 'NAME', description: 'Only this user of the gateway. Default: all users.' };

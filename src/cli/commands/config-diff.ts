@@ -2,7 +2,7 @@ import type { ReloadReport } from '../../app/config-reloader.js';
 import { type ConfigChange, configDiff, diffLines } from '../../config/config-diff.js';
 import { hasConfiguration, loadConfig } from '../../config/load.js';
 import { ConfigError, formatProblem } from '../../config/problem.js';
-import { oneLine, paint, plural } from '../../telemetry/style.js';
+import { oneLine, paint, plural } from '../../telemetry/terminal-style.js';
 import { CONFIG, type Command, type CommandLine, HELP, JSON_OUTPUT, UsageError } from '../command.js';
 import { GatewayRefusal, gatewayAddress, requestJson, TOKEN_FLAG, URL_FLAG } from '../gateway-api.js';
 

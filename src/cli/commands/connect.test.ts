@@ -12,7 +12,7 @@ import {
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { afterEach, beforeEach, expect, test } from 'vitest';
-import { PLAIN } from '../../telemetry/style.js';
+import { PLAIN } from '../../telemetry/terminal-style.js';
 import { placesOf } from '../client-config-files.js';
 import { main } from '../main.js';
 

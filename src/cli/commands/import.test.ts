@@ -4,7 +4,7 @@ import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { afterEach, beforeEach, expect, test } from 'vitest';
 import { parse } from 'yaml';
-import { PLAIN } from '../../telemetry/style.js';
+import { PLAIN } from '../../telemetry/terminal-style.js';
 import { main } from '../main.js';
 
 let folder: string;

@@ -1,7 +1,7 @@
 import type { ApiKey } from '../../app/commands/api-keys.js';
 import { hasConfiguration, loadConfig } from '../../config/load.js';
 import type { Config } from '../../config/schema.js';
-import { columns } from '../../telemetry/style.js';
+import { columns } from '../../telemetry/terminal-style.js';
 import { type CliEnvironment, CONFIG, type Command, type CommandLine, HELP, JSON_OUTPUT } from '../command.js';
 
 const DEFAULT_EXPIRY = '90d';

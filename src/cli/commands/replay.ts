@@ -1,7 +1,7 @@
 import { readFileSync, statSync } from 'node:fs';
 import path from 'node:path';
 import type { RecordedCall, ReplayedCall } from '../../app/commands/replay.js';
-import { paint } from '../../telemetry/style.js';
+import { paint } from '../../telemetry/terminal-style.js';
 import { CONFIG, type Command, type CommandLine, HELP, JSON_OUTPUT, UsageError } from '../command.js';
 import { type GatewayAddress, gatewayAddress, URL_FLAG } from '../gateway-api.js';
 import { firstLine, printJson } from '../gateway-output.js';

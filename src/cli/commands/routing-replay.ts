@@ -1,6 +1,6 @@
 import type { PoolReplay } from '../../app/replica-choice-log.js';
 import { loadConfig } from '../../config/load.js';
-import { columns, oneLine, paint, type Style } from '../../telemetry/style.js';
+import { columns, oneLine, paint, type Style } from '../../telemetry/terminal-style.js';
 import { CONFIG, type Command, HELP, JSON_OUTPUT } from '../command.js';
 
 export const ROUTING_REPLAY: Command = {

@@ -1,5 +1,5 @@
 import { hasConfiguration, loadConfig } from '../../config/load.js';
-import { columns } from '../../telemetry/style.js';
+import { columns } from '../../telemetry/terminal-style.js';
 import { CONFIG, type Command, type CommandLine, type Flag, HELP, JSON_OUTPUT, UsageError } from '../command.js';
 import { gatewayAddress, requestJson } from '../gateway-api.js';
 import { firstLine, GATEWAY_FLAGS, printJson } from '../gateway-output.js';

@@ -1,7 +1,7 @@
 import { hasConfiguration, loadConfig } from '../../config/load.js';
 import { formatProblem } from '../../config/problem.js';
 import { createLog } from '../../telemetry/log-output.js';
-import { columns } from '../../telemetry/style.js';
+import { columns } from '../../telemetry/terminal-style.js';
 import { CONFIG, type Command, type CommandLine, HELP, UsageError } from '../command.js';
 
 const MOST = 50;

@@ -1,4 +1,4 @@
-import { columns, duration, paint, plural, type Style } from '../../telemetry/style.js';
+import { columns, duration, paint, plural, type Style } from '../../telemetry/terminal-style.js';
 import type { Command, CommandLine } from '../command.js';
 import { gatewayAddress, requestJson } from '../gateway-api.js';
 import { firstLine, GATEWAY_FLAGS, listAll, printJson } from '../gateway-output.js';

@@ -1,4 +1,4 @@
-import { columns, paint } from '../../telemetry/style.js';
+import { columns, paint } from '../../telemetry/terminal-style.js';
 import type { Command, CommandLine } from '../command.js';
 import { GatewayRefusal, gatewayAddress, requestJson } from '../gateway-api.js';
 import { firstLine, GATEWAY_FLAGS, optional, printJson } from '../gateway-output.js';

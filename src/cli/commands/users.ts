@@ -2,7 +2,7 @@
 import { loadConfig } from '../../config/load.js';
 import type { Config } from '../../config/schema.js';
 import { SILENT } from '../../telemetry/log.js';
-import { columns } from '../../telemetry/style.js';
+import { columns } from '../../telemetry/terminal-style.js';
 import { type CliEnvironment, CONFIG, type Command, type CommandLine, HELP, JSON_OUTPUT } from '../command.js';
 import { readPassword } from '../password-input.js';
 

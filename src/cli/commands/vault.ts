@@ -1,7 +1,7 @@
 import type { ShownSecret } from '../../app/commands/vault.js';
 import { hasConfiguration, loadConfig } from '../../config/load.js';
 import type { Config } from '../../config/schema.js';
-import { columns } from '../../telemetry/style.js';
+import { columns } from '../../telemetry/terminal-style.js';
 import { CONFIG, type Command, type CommandLine, type Flag, HELP, JSON_OUTPUT, UsageError } from '../command.js';
 
 const CALLER: Flag = {

@@ -26,7 +26,7 @@ import type { Pipeline } from '../pipeline.js';
 import type { Seal } from '../seal.js';
 import type { Agent } from './agent.js';
 import type { AgentAnswer, AgentCall, AgentGateway } from './gateway.js';
-import type { Callbacks } from './push/callbacks.js';
+import type { Callbacks } from './push/agent-callback-urls.js';
 import type { PushNotifications } from './push/push-notifications.js';
 import type { Directory } from './routing/agent-directory.js';
 import {
@@ -41,7 +41,7 @@ import { outwardAnswer } from './tasks/gateway-notes.js';
 import { type A2aLimits, taskNotFound } from './tasks/message-checks.js';
 import { MessagePreparer, ownKey } from './tasks/message-preparer.js';
 import { MessageSender } from './tasks/message-sender.js';
-import { StoredTasks } from './tasks/stored-tasks.js';
+import { StoredTaskLimit } from './tasks/stored-task-limit.js';
 import { StreamSlots } from './tasks/stream-slots.js';
 import { ownExchange } from './tasks/task-follower.js';
 import { TaskLogs } from './tasks/task-logs.js';
@@ -111,7 +111,7 @@ export class AgentDispatcher implements AgentGateway {
 
   constructor(private readonly options: AgentDispatcherOptions) {
     const { pushes, callbacks, limits, log, seal, timeouts, now = Date.now } = options;
-    const storedTasks = new StoredTasks(options.records, limits.tasks, log);
+    const storedTasks = new StoredTaskLimit(options.records, limits.tasks, log);
     const records = storedTasks.counted();
     const times = { ...TIMES, ...timeouts };
     const slots = new StreamSlots(limits.streams, limits.streamsPerCaller);

@@ -16,15 +16,15 @@ import { type BridgeSwitches, relayable } from '../era-bridge/relayed-capabiliti
 import type { Missing } from '../gateway.js';
 import type { ServerFinding } from '../hygiene/server-lint.js';
 import type { PinMode, Pinning } from '../pinning/all-pins.js';
-import type { PinKind } from '../pinning/definition.js';
+import type { PinKind } from '../pinning/definition-hash.js';
 import { someInSlices } from '../time-slices.js';
 import type { Upstream } from '../upstream.js';
 import { ALL_SERVERS, type Filtered, type View } from '../view.js';
 import { type CapabilitySet, capabilitySet, NO_CAPABILITIES } from './capability-set.js';
-import type { Item } from './listing.js';
+import { CatalogServer, type KnownOffer, type Part } from './catalog-server.js';
 import { Naming, type NamingOptions } from './names.js';
 import { PersonalServers, SIGN_IN_TOOL } from './personal-servers.js';
-import { CatalogServer, type KnownOffer, type Part } from './server.js';
+import type { Item } from './server-list-cache.js';
 import { ALL_TOOLS, type ToolRules } from './tool-rules.js';
 
 export interface CatalogOptions {

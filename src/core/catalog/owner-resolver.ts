@@ -6,7 +6,7 @@ import type { View } from '../view.js';
 import type { CapabilitySet } from './capability-set.js';
 import type { Catalog, ShownPart } from './catalog.js';
 import { splitAnywhere } from './names.js';
-import { matchesTemplate, uriRoot } from './templates.js';
+import { matchesTemplate, uriRoot } from './uri-templates.js';
 
 /** A server, and the configured name of one of its items, before any prefix. */
 export interface Resolved {

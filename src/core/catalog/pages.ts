@@ -8,7 +8,7 @@ import type { Missing } from '../gateway.js';
 import { type Seal, SealBroken } from '../seal.js';
 import type { View } from '../view.js';
 import type { Catalog, ShownPart } from './catalog.js';
-import type { Item } from './listing.js';
+import type { Item } from './server-list-cache.js';
 
 const CURSOR_TTL = 60 * 60 * 1000;
 

@@ -11,7 +11,7 @@ import {
 import { type Caller, GATEWAY, type Principal } from '../caller.js';
 import { complete, type Outcome } from '../gateway.js';
 import type { ListNews, Upstream, UpstreamCall, UpstreamHealth, Watch } from '../upstream.js';
-import { CatalogServer, type CatalogServerOptions } from './server.js';
+import { CatalogServer, type CatalogServerOptions } from './catalog-server.js';
 
 /**
  * The only tool of a personal server for a caller that is not signed in. A call of this tool asks the user to sign in.

@@ -1,7 +1,7 @@
 import { type CallOutcome, ProtocolError } from '../../protocol/errors.js';
 import { Quota, type Release } from '../count-and-byte-limit.js';
-import { EndedTasks } from './ended-tasks.js';
-import type { RequestBytes } from './request-bytes.js';
+import { EndedTasks } from './ended-task-count.js';
+import type { RequestBytes } from './request-byte-limits.js';
 
 /** The most stored ended tasks of a caller, per task that the caller may run at the same time. */
 const ENDED_PER_RUNNING = 10;

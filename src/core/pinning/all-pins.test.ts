@@ -8,8 +8,8 @@ import { openState, type State } from '../../state/index.js';
 import { SILENT } from '../../telemetry/log.js';
 import { type AuditRecord, NO_AUDIT } from '../audit-trail.js';
 import { type PinMode, Pinning } from './all-pins.js';
-import { definitionOf } from './definition.js';
 import { type DefinitionCheck, MOST_PINS, type PinnedItem } from './definition-check.js';
+import { definitionOf } from './definition-hash.js';
 
 const tool = (own: string, description = `Does ${own}.`, more: JsonObject = {}): PinnedItem => ({
   own,

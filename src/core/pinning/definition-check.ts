@@ -3,7 +3,7 @@ import type { JsonObject } from '../../protocol/jsonrpc/raw.js';
 import type { ListMethod } from '../../protocol/mcp/model.js';
 import type { Log } from '../../telemetry/log.js';
 import { type AuditTrail, type EventRecord, GATEWAY_ACTOR } from '../audit-trail.js';
-import { definitionOf, PIN_KIND, type PinKind, partsOf } from './definition.js';
+import { definitionOf, PIN_KIND, type PinKind, partsOf } from './definition-hash.js';
 import { type Pin, type PinKey, type PinRecords, pinKey, type SeenPin } from './pin-records.js';
 import { textFlags } from './suspicious-text.js';
 

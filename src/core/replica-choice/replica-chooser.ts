@@ -1,7 +1,7 @@
 import { type BreakerHealth, type BreakerSettings, CircuitBreaker } from '../circuit-breaker.js';
-import { Estimate } from './estimate.js';
 import { normals, type Random } from './random.js';
 import { type ReplicaOutcome, rewardOf } from './reward.js';
+import { Estimate } from './reward-estimate.js';
 
 export interface ReplicaChooserOptions {
   readonly replicas: readonly string[];

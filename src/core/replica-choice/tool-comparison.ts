@@ -2,7 +2,7 @@ import type { JsonObject } from '../../protocol/jsonrpc/raw.js';
 import { isObject, RawObject } from '../../protocol/jsonrpc/raw.js';
 import type { Log } from '../../telemetry/log.js';
 import { Cancellation, GATEWAY } from '../caller.js';
-import { definitionOf } from '../pinning/definition.js';
+import { definitionOf } from '../pinning/definition-hash.js';
 import type { Replica } from './replica.js';
 
 export interface ToolComparisonOptions {

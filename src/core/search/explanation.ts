@@ -1,4 +1,4 @@
-import { needsOf } from './needs.js';
+import { needsOf } from './split-needs.js';
 import { synonymsOf } from './synonyms.js';
 import { bigramsOf, termsOf } from './tokenize.js';
 import type { ToolKey } from './tool-key.js';

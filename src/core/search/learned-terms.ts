@@ -1,6 +1,6 @@
+import { ConfirmedSuggestions } from './confirmed-suggestions.js';
 import type { KeptOutcome } from './outcomes.js';
 import type { OutcomesByTerm, Reader } from './outcomes-by-term.js';
-import { Support } from './support.js';
 import { hashOf } from './tokenize.js';
 import type { Rarity } from './tool-key.js';
 
@@ -18,8 +18,8 @@ export class LearnedTerms {
    * For each tool, the share of the need's terms that past searches link to the tool, weighted by rarity. `except` is a
    * search that is left out.
    */
-  support(terms: readonly string[], rarityOf: Rarity, reader: Reader, except?: number): Support {
-    const support = new Support();
+  support(terms: readonly string[], rarityOf: Rarity, reader: Reader, except?: number): ConfirmedSuggestions {
+    const support = new ConfirmedSuggestions();
     const distinct = [...new Set(terms)];
     const rarity = distinct.map(rarityOf);
     const all = rarity.reduce((sum, value) => sum + value, 0);

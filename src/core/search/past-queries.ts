@@ -1,6 +1,6 @@
+import { ConfirmedSuggestions } from './confirmed-suggestions.js';
 import type { KeptOutcome } from './outcomes.js';
 import type { OutcomesByTerm, Reader } from './outcomes-by-term.js';
-import { Support } from './support.js';
 import { hashOf } from './tokenize.js';
 import type { Rarity } from './tool-key.js';
 
@@ -21,7 +21,7 @@ export class PastQueries {
    * The votes of the most similar searches. Of equally similar searches, the latest count. `except` is a search that is
    * left out, because a replay repeats it.
    */
-  support(terms: readonly string[], rarity: Rarity, reader: Reader, except?: number): Support {
+  support(terms: readonly string[], rarity: Rarity, reader: Reader, except?: number): ConfirmedSuggestions {
     const shared = new Map<KeptOutcome, number>();
     let length = 0;
     for (const term of new Set(terms)) {
@@ -41,7 +41,7 @@ export class PastQueries {
       if (similarity >= LOWEST) near.push([outcome, similarity]);
     }
     near.sort((a, b) => b[1] - a[1]);
-    const support = new Support();
+    const support = new ConfirmedSuggestions();
     const votes = new Map<string, number>();
     let callers = 0;
     for (const [outcome, similarity] of near) {

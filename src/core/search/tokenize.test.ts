@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest';
 import { bytesHeld } from '../../../test/support/heap.js';
-import { needsOf } from './needs.js';
+import { needsOf } from './split-needs.js';
 import { bigramsOf, hashOf, termsOf } from './tokenize.js';
 
 describe('termsOf', () => {

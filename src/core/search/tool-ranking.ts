@@ -1,8 +1,8 @@
 import type { SearchDocument, SearchServer } from './document.js';
-import { needsOf } from './needs.js';
 import { type Place, Postings, type VisibleTools } from './postings.js';
 import { ScoreArray } from './score-array.js';
 import { alike, Segment } from './segment.js';
+import { needsOf } from './split-needs.js';
 import { synonymsOf } from './synonyms.js';
 import { bigramsOf, termsOf } from './tokenize.js';
 import type { LearnedScores, ToolKey } from './tool-key.js';

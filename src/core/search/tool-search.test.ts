@@ -1,7 +1,7 @@
 import { expect, test } from 'vitest';
 import { type Caller, GATEWAY, principalOf } from '../caller.js';
 import type { Catalog } from '../catalog/catalog.js';
-import type { Item } from '../catalog/listing.js';
+import type { Item } from '../catalog/server-list-cache.js';
 import { ALL_SERVERS } from '../view.js';
 import { describeFound, ToolSearch } from './tool-search.js';
 

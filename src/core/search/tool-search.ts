@@ -2,7 +2,7 @@ import type { JsonObject, JsonValue } from '../../protocol/jsonrpc/raw.js';
 import type { Caller } from '../caller.js';
 import type { CapabilitySet } from '../catalog/capability-set.js';
 import type { Catalog, ShownPart } from '../catalog/catalog.js';
-import type { Item } from '../catalog/listing.js';
+import type { Item } from '../catalog/server-list-cache.js';
 import type { Missing } from '../gateway.js';
 import type { View } from '../view.js';
 import type { SearchDocument, SearchServer } from './document.js';

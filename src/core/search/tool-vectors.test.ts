@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest';
 import { SILENT } from '../../telemetry/log.js';
-import type { Item } from '../catalog/listing.js';
+import type { Item } from '../catalog/server-list-cache.js';
 import { ToolRanking } from './tool-ranking.js';
 import { type EmbeddedTool, type Embedder, RefusedTexts, ToolVectors } from './tool-vectors.js';
 

@@ -1,6 +1,6 @@
 import type { Log } from '../../telemetry/log.js';
 import { BoundedCache } from '../bounded-cache.js';
-import type { Item } from '../catalog/listing.js';
+import type { Item } from '../catalog/server-list-cache.js';
 import { within } from '../timing.js';
 import type { ToolKey } from './tool-key.js';
 

@@ -1,5 +1,5 @@
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import { type Cluster, ENGINES, QUICK, startCluster } from '../../../test/support/engines.js';
+import { type Cluster, ENGINES, QUICK, startCluster } from '../../../test/support/state-engines.js';
 import { Seal } from '../../core/seal.js';
 import { type State, wallMs } from '../../state/index.js';
 import { SILENT } from '../../telemetry/log.js';

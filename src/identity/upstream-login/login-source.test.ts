@@ -1,6 +1,6 @@
 import { createHash } from 'node:crypto';
 import { afterAll, beforeAll, beforeEach, expect, test } from 'vitest';
-import { type Cluster, startCluster } from '../../../test/support/engines.js';
+import { type Cluster, startCluster } from '../../../test/support/state-engines.js';
 import type { AuditTrail } from '../../core/audit-trail.js';
 import { type Caller, GATEWAY, principalOf } from '../../core/caller.js';
 import { newId, type State, wallMs } from '../../state/index.js';

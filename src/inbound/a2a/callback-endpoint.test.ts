@@ -1,7 +1,7 @@
 import { randomBytes } from 'node:crypto';
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
 import type { Agent, AgentFacts, Exchange } from '../../core/a2a/agent.js';
-import { Callbacks } from '../../core/a2a/push/callbacks.js';
+import { Callbacks } from '../../core/a2a/push/agent-callback-urls.js';
 import type { TaskKey, TaskRecord } from '../../core/a2a/tasks/task-records.js';
 import { Cancellation, GATEWAY } from '../../core/caller.js';
 import { Seal } from '../../core/seal.js';
@@ -34,6 +34,8 @@ let record: TaskRecord | undefined;
 let news: { key: TaskKey; events: StreamResponse[] }[];
 let failing: boolean;
 let counts: Map<string, number>;
+/** How long each counter is kept. */
+let times: Map<string, number>;
 let callbacks: Callbacks;
 /** The push configuration that the agent received. */
 let config: TaskPushNotificationConfig;
@@ -52,6 +54,7 @@ function agent(can: Partial<AgentFacts['can']>, refuse = false): Agent {
 beforeEach(async () => {
   news = [];
   counts = new Map();
+  times = new Map();
   failing = false;
   now = 1_000_000;
   record = {
@@ -71,7 +74,8 @@ beforeEach(async () => {
     },
     dialects: DIALECTS,
     bus: {
-      incr: async (name, n) => {
+      incr: async (name, n, ttl) => {
+        if (!counts.has(name)) times.set(name, ttl);
         counts.set(name, (counts.get(name) ?? 0) + n);
         return counts.get(name)!;
       },
@@ -166,6 +170,16 @@ describe('updates of a task', () => {
     expect(news).toHaveLength(1);
     expect(await post(STATUS, { ...withToken(), 'webhook-id': 'm2' })).toBe(204);
     expect(news).toHaveLength(2);
+  });
+
+  test('P6: callbacks beyond the first thousand of a day are remembered for minutes, and still detected', async () => {
+    const marks = (): number[] => [...times].filter(([name]) => name.startsWith('callback:')).map(([, ttl]) => ttl);
+    expect(await post(STATUS, withToken())).toBe(204);
+    const [counter] = [...times.keys()].filter((name) => name.startsWith('callbacks-remembered:'));
+    counts.set(counter!, 1_000);
+    for (let i = 0; i < 2; i++) expect(await post(STATUS, { ...withToken(), 'webhook-id': 'late' })).toBe(204);
+    expect(news).toHaveLength(2);
+    expect(marks()).toEqual([24 * 60 * 60_000, 10 * 60_000]);
   });
 
   test('C-11: an update that could not be stored is not acknowledged, and accepted when repeated', async () => {

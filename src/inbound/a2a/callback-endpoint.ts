@@ -1,6 +1,6 @@
 import { isUtf8 } from 'node:buffer';
 import { createHash } from 'node:crypto';
-import { CALLBACK_PATH, CallbackRefused, type Callbacks } from '../../core/a2a/push/callbacks.js';
+import { CALLBACK_PATH, CallbackRefused, type Callbacks } from '../../core/a2a/push/agent-callback-urls.js';
 import type { AgentRecords, TaskKey, TaskRecord } from '../../core/a2a/tasks/task-records.js';
 import { principalOf } from '../../core/caller.js';
 import { type AuthenticationRequest, type Authenticator, Challenge } from '../../identity/authenticator.js';
@@ -40,6 +40,12 @@ const MINUTE = 60_000;
  * long.
  */
 const REMEMBERED = 24 * 60 * MINUTE;
+/**
+ * The number of callbacks of one task in that time that are remembered for all of it. Further ones are remembered for
+ * `BRIEFLY`, so that the marks of a task are limited: to this number, and those of ten minutes at the highest rate.
+ */
+const REMEMBERED_LONG = 1_000;
+const BRIEFLY = 10 * MINUTE;
 const LONGEST_ECHO = 1_024;
 
 /**
@@ -113,7 +119,7 @@ export class CallbackEndpoint {
     const record = await records.find(key);
     if (!record) throw new ProtocolError('not_found', 'Task not found');
     const events = fresh(record, this.read(body, record));
-    if (events.length > 0) await this.tell(key, events, `callback:${name}:${digest(context, body)}`);
+    if (events.length > 0) await this.tell(key, events, name, digest(context, body));
     sendEmpty(res, 204, headers);
   }
 
@@ -121,13 +127,16 @@ export class CallbackEndpoint {
    * Passes each update on once. If the update could not be stored, its mark as received is removed, because the agent
    * will repeat the update.
    */
-  private async tell(key: TaskKey, events: StreamResponse[], mark: string): Promise<void> {
+  private async tell(key: TaskKey, events: StreamResponse[], name: string, digest: string): Promise<void> {
     const { bus, dispatcher } = this.options;
-    if ((await bus.incr(mark, 1, REMEMBERED)) > 1) return;
+    const mark = `callback:${name}:${digest}`;
+    const remembered = await bus.incr(`callbacks-remembered:${name}`, 1, REMEMBERED);
+    const time = remembered > REMEMBERED_LONG ? BRIEFLY : REMEMBERED;
+    if ((await bus.incr(mark, 1, time)) > 1) return;
     try {
       await dispatcher.handleCallback(key, events);
     } catch (error) {
-      await bus.incr(mark, -1, REMEMBERED);
+      await bus.incr(mark, -1, time);
       throw error;
     }
   }

@@ -7,7 +7,7 @@ import { JsonRpcTransportFactory, RestTransportFactory, type Transport } from '@
 import { A2AClient } from 'a2a-sdk-0.2/client';
 import { JsonRpcTransport, RestTransport, TaskNotFoundError } from 'a2a-sdk-0.3/client';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { Stand } from '../../../test/support/a2a-stand.js';
+import { Stand } from '../../../test/support/a2a-endpoint.js';
 
 let stand: Stand;
 beforeAll(async () => {

@@ -1,5 +1,5 @@
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
-import { Stand, status, steps, stream } from '../../../test/support/a2a-stand.js';
+import { Stand, status, steps, stream } from '../../../test/support/a2a-endpoint.js';
 import { sleep } from '../../core/timing.js';
 import { ProtocolError } from '../../protocol/errors.js';
 import type { JsonObject } from '../../protocol/jsonrpc/raw.js';

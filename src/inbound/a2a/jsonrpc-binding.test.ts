@@ -1,5 +1,5 @@
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
-import { eventsIn, result, Stand, status, steps, stream, task } from '../../../test/support/a2a-stand.js';
+import { eventsIn, result, Stand, status, steps, stream, task } from '../../../test/support/a2a-endpoint.js';
 import { ProtocolError, UpstreamRpcError } from '../../protocol/errors.js';
 import type { JsonObject } from '../../protocol/jsonrpc/raw.js';
 
@@ -164,6 +164,9 @@ describe('S-71: JSON-RPC itself', () => {
         data: [{ reason: 'CONTENT_TYPE_NOT_SUPPORTED' }],
       },
     });
+    const olderly = await stand.send('/a2a/echo', { headers: { 'content-type': 'text/plain' }, body: 'hello' });
+    expect(olderly.status).toBe(200);
+    expect(JSON.parse(olderly.text)).toMatchObject({ jsonrpc: '2.0', id: null, error: { code: -32005 } });
     expect(stand.calls).toHaveLength(3);
   });
 

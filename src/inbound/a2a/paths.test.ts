@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest';
 import { RESERVED_AGENTS } from '../../config/reserved-names.js';
-import { CALLBACK_PATH } from '../../core/a2a/push/callbacks.js';
+import { CALLBACK_PATH } from '../../core/a2a/push/agent-callback-urls.js';
 import { LOCAL } from '../../core/caller.js';
 import type { Operation } from '../../protocol/a2a/model.js';
 import type { Route } from '../http/route.js';

@@ -1,5 +1,5 @@
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
-import { eventsIn, result, Stand, task } from '../../../test/support/a2a-stand.js';
+import { eventsIn, result, Stand, task } from '../../../test/support/a2a-endpoint.js';
 import { ProtocolError } from '../../protocol/errors.js';
 import type { JsonObject } from '../../protocol/jsonrpc/raw.js';
 
@@ -158,6 +158,24 @@ describe('G-27: media types', () => {
     expect(plain.text).toContain(
       'Incompatible content type \\"text/plain\\": send application/json or application/a2a+json',
     );
+    expect(json(plain)).toMatchObject({
+      error: {
+        code: 400,
+        status: 'INVALID_ARGUMENT',
+        details: [{ reason: 'CONTENT_TYPE_NOT_SUPPORTED', domain: 'a2a-protocol.org' }],
+      },
+    });
+    expect(stand.calls).toHaveLength(0);
+  });
+
+  it('of 0.3 are refused with the code of the A2A error', async () => {
+    const plain = await post('/a2a/echo/v1/message:send', schema, { 'content-type': 'text/plain' });
+    expect(plain.status).toBe(400);
+    expect(json(plain)).toMatchObject({
+      code: -32005,
+      message: 'Incompatible content type "text/plain": send application/json or application/a2a+json',
+    });
+    expect(stand.calls).toHaveLength(0);
   });
 });
 

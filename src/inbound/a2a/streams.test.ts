@@ -1,7 +1,7 @@
 import { once } from 'node:events';
 import http from 'node:http';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
-import { artifact, eventsIn, Stand, status, steps, stream, task } from '../../../test/support/a2a-stand.js';
+import { artifact, eventsIn, Stand, status, steps, stream, task } from '../../../test/support/a2a-endpoint.js';
 import type { Passed } from '../../core/a2a/agent.js';
 import type { AgentAnswer } from '../../core/a2a/gateway.js';
 import { sleep } from '../../core/timing.js';

@@ -1,6 +1,7 @@
 import { ANYBODY, type Authenticator } from '../../identity/authenticator.js';
 import { ProtocolError } from '../../protocol/errors.js';
-import type { MetricRegistry } from '../../telemetry/metrics/registry.js';
+import type { MetricRegistry } from '../../telemetry/metrics/metric-types.js';
+import { prometheusText } from '../../telemetry/metrics/prometheus-text.js';
 import type { ErrorFormat, RequestContext, Route } from '../http/route.js';
 import { sendText } from '../http/send-body.js';
 
@@ -41,7 +42,7 @@ export class MetricsEndpoint {
         'forbidden',
         'The metrics are about all callers and servers, and this credential is limited',
       );
-    const text = await this.options.registry.text();
+    const text = prometheusText(await this.options.registry.read());
     sendText(res, 200, [...headers, 'Cache-Control', 'no-store'], CONTENT_TYPE, text);
   }
 }

@@ -13,7 +13,7 @@ import {
   sleep,
   turn,
   until,
-} from '../../../test/support/http-wire.js';
+} from '../../../test/support/raw-http-clients.js';
 import { SETTINGS } from './listener.js';
 
 afterEach(closeAll);

@@ -10,7 +10,7 @@ import {
   sleep,
   turn,
   until,
-} from '../../../test/support/http-wire.js';
+} from '../../../test/support/raw-http-clients.js';
 import type { ProtocolError } from '../../protocol/errors.js';
 import { Connection } from './connection.js';
 import type { InboundRequest } from './request.js';

@@ -10,7 +10,7 @@ import {
   serve,
   sleep,
   until,
-} from '../../../test/support/http-wire.js';
+} from '../../../test/support/raw-http-clients.js';
 
 afterEach(closeAll);
 

@@ -1,7 +1,7 @@
 import { createServer } from 'node:net';
 import { afterEach, describe, expect, it } from 'vitest';
 import { eventually, exchange, sleep, Wire } from '../../../test/input/support/wire.js';
-import { failed } from '../../../test/support/http-wire.js';
+import { failed } from '../../../test/support/raw-http-clients.js';
 import { TokenAuthenticator } from '../../identity/token-authenticator.js';
 import { ProtocolError } from '../../protocol/errors.js';
 import { SILENT } from '../../telemetry/log.js';

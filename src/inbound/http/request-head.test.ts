@@ -1,7 +1,16 @@
 /** Ambiguous and invalid heads, sent to a real listener (fault 11). */
 import fc from 'fast-check';
 import { afterEach, describe, expect, it } from 'vitest';
-import { Client, closeAll, echo, exchange, type Handle, serve, sleep, until } from '../../../test/support/http-wire.js';
+import {
+  Client,
+  closeAll,
+  echo,
+  exchange,
+  type Handle,
+  serve,
+  sleep,
+  until,
+} from '../../../test/support/raw-http-clients.js';
 
 afterEach(closeAll);
 

@@ -1,6 +1,15 @@
 /** Responses on the wire. */
 import { afterEach, describe, expect, it } from 'vitest';
-import { Client, closeAll, get, type Handle, post, serve, sleep, until } from '../../../test/support/http-wire.js';
+import {
+  Client,
+  closeAll,
+  get,
+  type Handle,
+  post,
+  serve,
+  sleep,
+  until,
+} from '../../../test/support/raw-http-clients.js';
 import type { ProtocolError } from '../../protocol/errors.js';
 import type { InboundRequest } from './request.js';
 import type { InboundResponse } from './response.js';

@@ -20,7 +20,7 @@ import {
   serve,
   type Told,
   until,
-} from '../../../test/support/http-wire.js';
+} from '../../../test/support/raw-http-clients.js';
 import { SILENT } from '../../telemetry/log.js';
 import type { Listener, ListenerSettings } from './listener.js';
 import type { InboundResponse } from './response.js';

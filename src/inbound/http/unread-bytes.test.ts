@@ -1,5 +1,5 @@
 import { afterEach, describe, expect, it } from 'vitest';
-import { Client, closeAll, get, serve, sleep, until } from '../../../test/support/http-wire.js';
+import { Client, closeAll, get, serve, sleep, until } from '../../../test/support/raw-http-clients.js';
 import { SETTINGS } from './listener.js';
 import { UnreadBytes } from './unread-bytes.js';
 

@@ -25,13 +25,14 @@ export class HttpClient {
   private readonly connector: Connector;
   private sweeping: NodeJS.Timeout | undefined;
   private closed = false;
+  private answered = 0;
 
   constructor(readonly options: HttpClientOptions) {
     this.connector = new Connector(options);
   }
 
   request(target: HttpTarget, request: HttpRequest, reply: HttpReply): Abortable {
-    const exchange = new Exchange(request, reply);
+    const exchange = new Exchange(request, reply, this.count);
     try {
       const key = target.lane === undefined ? target.origin : `${target.origin} ${target.lane}`;
       exchange.start(this.routes.get(key) ?? this.route(target.origin, key), target.path);
@@ -40,6 +41,15 @@ export class HttpClient {
     }
     return exchange;
   }
+
+  /** Number of replies whose head arrived. */
+  get answers(): number {
+    return this.answered;
+  }
+
+  private readonly count = (): void => {
+    this.answered++;
+  };
 
   /** Number of connection pools, one per origin and lane. */
   get origins(): number {

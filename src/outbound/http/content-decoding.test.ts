@@ -1,7 +1,7 @@
 import type { Socket } from 'node:net';
 import { brotliCompressSync, createGzip, deflateRawSync, deflateSync, gzipSync } from 'node:zlib';
 import { afterEach, describe, expect, it } from 'vitest';
-import { ask, Ear, rawServer } from '../../../test/support/raw-http.js';
+import { ask, Ear, rawServer } from '../../../test/support/raw-http-servers.js';
 import { sleep } from '../../core/timing.js';
 import { HttpClient, headerOf } from './index.js';
 

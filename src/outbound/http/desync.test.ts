@@ -1,7 +1,7 @@
 import type { Socket } from 'node:net';
 import fc from 'fast-check';
 import { expect, it } from 'vitest';
-import { ask, Ear, rawServer } from '../../../test/support/raw-http.js';
+import { ask, Ear, rawServer } from '../../../test/support/raw-http-servers.js';
 import { HttpClient } from './index.js';
 
 /** How the server answers one exchange, and how the client behaves. */

@@ -1,6 +1,6 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { afterEach, expect, it } from 'vitest';
-import { ask, type RawServer, rawServer } from '../../../test/support/raw-http.js';
+import { ask, type RawServer, rawServer } from '../../../test/support/raw-http-servers.js';
 import { HttpClient } from './index.js';
 
 const closing: (() => unknown)[] = [];

@@ -2,7 +2,7 @@ import { createServer as createHttp, type RequestListener } from 'node:http';
 import { type AddressInfo, connect, createServer, type Socket } from 'node:net';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { afterEach, describe, expect, it } from 'vitest';
-import { ask, Ear, type RawServer, rawServer } from '../../../test/support/raw-http.js';
+import { ask, Ear, type RawServer, rawServer } from '../../../test/support/raw-http-servers.js';
 import { Egress, EgressRefused } from '../egress.js';
 import { HttpClient, type HttpClientOptions } from './index.js';
 

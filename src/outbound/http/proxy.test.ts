@@ -3,7 +3,7 @@ import { type AddressInfo, connect, createServer, type Server, type Socket } fro
 import { createServer as createTls } from 'node:tls';
 import { afterEach, describe, expect, it } from 'vitest';
 import { Authority } from '../../../test/support/certificate.js';
-import { ask, type RawServer, rawServer } from '../../../test/support/raw-http.js';
+import { ask, type RawServer, rawServer } from '../../../test/support/raw-http-servers.js';
 import { sleep } from '../../core/timing.js';
 import { Egress } from '../egress.js';
 import { HttpClient, type HttpClientOptions, proxyRule, proxyRuleOf } from './index.js';

@@ -1,6 +1,6 @@
 import type { Socket } from 'node:net';
 import { afterEach, describe, expect, it } from 'vitest';
-import { ask, type RawServer, rawServer } from '../../../test/support/raw-http.js';
+import { ask, type RawServer, rawServer } from '../../../test/support/raw-http-servers.js';
 import { sleep } from '../../core/timing.js';
 import { Egress } from '../egress.js';
 import { HttpClient, headerOf } from './index.js';

@@ -2,7 +2,7 @@
 import type { Socket } from 'node:net';
 import fc from 'fast-check';
 import { afterEach, describe, expect, it } from 'vitest';
-import { ask, Ear, type RawServer, rawServer } from '../../../test/support/raw-http.js';
+import { ask, Ear, type RawServer, rawServer } from '../../../test/support/raw-http-servers.js';
 import { sleep } from '../../core/timing.js';
 import { HttpClient } from './index.js';
 

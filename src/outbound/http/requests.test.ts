@@ -1,7 +1,7 @@
 /** Requests as sent to the server: none can be read in two ways. */
 import fc from 'fast-check';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { Ear, type RawServer, rawServer } from '../../../test/support/raw-http.js';
+import { Ear, type RawServer, rawServer } from '../../../test/support/raw-http-servers.js';
 import { HttpClient, type HttpRequest } from './index.js';
 
 let server: RawServer;

@@ -6,7 +6,7 @@ import path from 'node:path';
 import type { TLSSocket } from 'node:tls';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { Authority } from '../../../test/support/certificate.js';
-import { ask } from '../../../test/support/raw-http.js';
+import { ask } from '../../../test/support/raw-http-servers.js';
 import { HttpClient, type TlsSettings } from './index.js';
 
 const folder = mkdtempSync(path.join(tmpdir(), 'parley-tls-'));

@@ -10,7 +10,7 @@ import { fileURLToPath } from 'node:url';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { type Certificate, selfSigned } from '../../../test/support/certificate.js';
 import type { Asked, Told } from '../../../test/support/https-client.js';
-import { rawServer } from '../../../test/support/raw-http.js';
+import { rawServer } from '../../../test/support/raw-http-servers.js';
 
 const ROOT = fileURLToPath(new URL('../../../', import.meta.url));
 const folder = mkdtempSync(path.join(tmpdir(), 'parley-tls-'));

@@ -45,6 +45,8 @@ export class Exchange implements Abortable, Carried, Encoded {
   constructor(
     private readonly request: HttpRequest,
     private reply: HttpReply,
+    /** Called when the head of a reply arrives. */
+    private readonly answered: () => void,
   ) {}
 
   start(route: Route, path: string): void {
@@ -132,6 +134,7 @@ export class Exchange implements Abortable, Carried, Encoded {
     // Ignores interim replies.
     if (status < 200 || this.over) return true;
     this.begun = true;
+    this.answered();
     const headers = readHeaders(raw);
     this.untilClose =
       headerOf(headers, 'content-length') === undefined &&

@@ -9,7 +9,7 @@ import {
   type Posted,
   sendJson,
   startLoose,
-} from '../../../test/support/loose-server.js';
+} from '../../../test/support/counting-server.js';
 import { type Caller, Cancellation, GATEWAY, principalOf } from '../../core/caller.js';
 import type { Credential, Credentials } from '../../identity/upstream-credentials.js';
 import { ProtocolError } from '../../protocol/errors.js';

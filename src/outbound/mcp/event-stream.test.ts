@@ -1,6 +1,6 @@
 import type { Socket } from 'node:net';
 import { afterEach, describe, expect, it } from 'vitest';
-import { type RawServer, rawServer } from '../../../test/support/raw-http.js';
+import { type RawServer, rawServer } from '../../../test/support/raw-http-servers.js';
 import { sleep } from '../../core/timing.js';
 import { HttpClient, httpTarget } from '../http/index.js';
 import { EventStream } from './event-stream.js';

@@ -56,6 +56,10 @@ export class HttpLink implements Link {
 
   readonly watchCosts = false;
 
+  get answers(): number {
+    return this.options.context.http.answers;
+  }
+
   credentialKey(caller: Caller): string | Promise<string> {
     const given = this.credential(caller);
     return given instanceof Promise ? given.then(({ key }) => key) : given.key;

@@ -170,8 +170,9 @@ export class McpUpstream implements Upstream {
     if (this.personal || link.watchCosts || this.usedWithin(interval)) return;
     const began = performance.now();
     try {
+      const { answers } = link;
       await link.probe(setting.modernOffer, GATEWAY);
-      this.up(GATEWAY);
+      if (link.answers > answers) this.up(GATEWAY);
     } catch (error) {
       // A legacy server may ignore an unknown request; only a failed connection shows that the server is down.
       const known = this.explained(error, true);
@@ -519,9 +520,13 @@ export class McpUpstream implements Upstream {
   private async noting<T>(run: () => Promise<T>, contact = false, caller: Caller = GATEWAY): Promise<T> {
     const resting = this.resting();
     if (resting) throw resting;
+    const { link } = this.options;
+    const { answers } = link;
     try {
       const value = await run();
-      this.up(caller);
+      // What is known from before says nothing about the state of the server now.
+      if (link.answers > answers) this.up(caller);
+      else this.breaker.inconclusive();
       return value;
     } catch (error) {
       throw this.note(error, contact);

@@ -7,7 +7,7 @@ import {
   type Posted,
   sendJson,
   startLoose,
-} from '../../../test/support/loose-server.js';
+} from '../../../test/support/counting-server.js';
 import { GATEWAY } from '../../core/caller.js';
 import { NEWEST } from '../../protocol/mcp/revisions/index.js';
 import { httpTarget } from '../http/index.js';

@@ -1,6 +1,6 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { afterEach, expect, it } from 'vitest';
-import { type LooseServer, type Posted, sendJson, startLoose } from '../../../test/support/loose-server.js';
+import { type LooseServer, type Posted, sendJson, startLoose } from '../../../test/support/counting-server.js';
 import { Cancellation, GATEWAY } from '../../core/caller.js';
 import type { Outcome } from '../../core/gateway.js';
 import type { UpstreamCall } from '../../core/upstream.js';

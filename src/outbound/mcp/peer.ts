@@ -44,6 +44,8 @@ export interface Link {
    * then learns of changes while other work keeps the process running.
    */
   readonly watchCosts: boolean;
+  /** How often the server has answered so far. A result without an answer in between comes from this process. */
+  readonly answers: number;
   /** The key of a caller's credential. Absent if all callers have the same credential. */
   credentialKey?(caller: Caller): string | Promise<string>;
   /** The credential of a caller's next request. Absent if requests carry no credential. */

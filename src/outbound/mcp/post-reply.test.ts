@@ -1,6 +1,6 @@
 import { afterEach, describe, expect, it } from 'vitest';
 import { bytesHeld } from '../../../test/support/heap.js';
-import { byteByByte, rawServer } from '../../../test/support/raw-http.js';
+import { byteByByte, rawServer } from '../../../test/support/raw-http-servers.js';
 import { HttpClient, httpTarget } from '../http/index.js';
 import { type PostEvents, PostReply } from './post-reply.js';
 

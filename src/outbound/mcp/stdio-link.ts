@@ -53,9 +53,10 @@ export class StdioLink implements Link {
   /** The newest session for clients with capabilities, by its key. */
   private readonly running = new Map<string, LegacySession>();
   private modernPipe: ModernStdio | undefined;
+  answers = 0;
 
   constructor(private readonly options: StdioLinkOptions) {
-    const { context, command, maxLine, pool, idle, modernOffer } = options;
+    const { context, command, maxLine, pool, idle } = options;
     this.supervisor = new Supervisor<LegacySession | ModernStdio>({
       name: context.name,
       command,
@@ -67,19 +68,22 @@ export class StdioLink implements Link {
       openMs: context.timeouts.connect,
       log: context.log,
       open: async (start, { key, signal, become }) => {
-        if (key === MODERN) {
-          const pipe = new ModernStdio(context, modernOffer, start);
-          await pipe.answers(2 * context.timeouts.connect);
-          this.modernPipe = pipe;
-          return pipe;
-        }
-        if (key !== UNKNOWN) return this.openLegacy(key, new StdioChannel(context, start));
-        const session = await this.openFirst(start, signal);
+        const session = await this.open(start, key, signal);
+        this.answers++;
         if (session instanceof ModernStdio) this.modernPipe = session;
-        become(session instanceof ModernStdio ? MODERN : CANONICAL);
+        if (key === UNKNOWN) become(session instanceof ModernStdio ? MODERN : CANONICAL);
         return session;
       },
     });
+  }
+
+  private async open(start: Start, key: string, signal: AbortSignal): Promise<ModernStdio | LegacySession> {
+    const { context, modernOffer } = this.options;
+    if (key === UNKNOWN) return this.openFirst(start, signal);
+    if (key !== MODERN) return this.openLegacy(key, new StdioChannel(context, start));
+    const pipe = new ModernStdio(context, modernOffer, start);
+    await pipe.answers(2 * context.timeouts.connect);
+    return pipe;
   }
 
   private openFirst(start: Start, signal: AbortSignal): Promise<ModernStdio | LegacySession> {
@@ -187,7 +191,10 @@ export class StdioLink implements Link {
   }
 
   modern(revision: Revision): Peer {
-    return new ModernPeer(new PipeWire(this.options.context, revision, this.supervisor, this.patience));
+    const answered = (): void => {
+      this.answers++;
+    };
+    return new ModernPeer(new PipeWire(this.options.context, revision, this.supervisor, this.patience, answered));
   }
 
   legacy(): Peer {
@@ -235,6 +242,7 @@ class PipeWire implements ModernWire {
     readonly revision: Revision,
     private readonly supervisor: SessionSupervisor,
     private readonly patience: number,
+    private readonly answered: () => void,
   ) {}
 
   get name(): string {
@@ -249,7 +257,9 @@ class PipeWire implements ModernWire {
       return failed(asProtocolError(this.context, error));
     }
     try {
-      return await pipe(lease).send(capabilities, call);
+      const outcome = await pipe(lease).send(capabilities, call);
+      if (outcome.kind !== 'error') this.answered();
+      return outcome;
     } finally {
       lease.release();
     }
@@ -269,6 +279,7 @@ class PipeWire implements ModernWire {
         release();
         lost(why);
       });
+      this.answered();
       return {
         honoured: watch.honoured,
         close: () => {

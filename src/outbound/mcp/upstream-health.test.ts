@@ -23,12 +23,17 @@ const call = (): UpstreamCall => ({
 test('S0-55: calls to an unreachable server are refused at once until a probe reaches the server', async () => {
   let away = true;
   let contacts = 0;
+  let answers = 0;
   const reach = (): void => {
     contacts++;
     if (away) throw new ProtocolError('upstream_unavailable', 'Server "one" is unavailable: connection refused');
+    answers++;
   };
   const link = {
     watchCosts: false,
+    get answers() {
+      return answers;
+    },
     overhear: () => {},
     health: () => ({}),
     probe: async () => {

@@ -47,7 +47,7 @@ const DEFAULTS = {
 
 /**
  * Delivers queued notifications at least once, in order per task and configuration. A failed delivery is repeated with
- * the delays of `state/stores/outbox.ts`. A slow host does not delay other hosts. Any number of replicas may run a
+ * the delays of `state/stores/webhook-outbox.ts`. A slow host does not delay other hosts. Any number of replicas may run a
  * sender. Notifications that a dead replica had claimed return to the queue when its lease ends.
  */
 export class WebhookSender {

@@ -1,9 +1,9 @@
 import type { Socket } from 'node:net';
 import type { Client } from 'pg';
 import { Backoff, within } from '../../core/timing.js';
+import { channelOf, ListenedChannels, type Wakeups } from '../bus-listeners.js';
 import type { Db } from '../db.js';
 import type { Hints } from '../sql-bus.js';
-import { channelOf, ListenedChannels, type Wakeups } from '../wakeups.js';
 import { connectionConfig, type PostgresOptions } from './postgres.js';
 
 const CHANNEL = 'parley_wake_';

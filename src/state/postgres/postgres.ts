@@ -3,8 +3,8 @@ import type { Pool, PoolClient, PoolConfig } from 'pg';
 import { backoff, sleep, within } from '../../core/timing.js';
 import { followEngine } from '../clock.js';
 import type { Db, Row, Statement, Value } from '../db.js';
-import { engineClock } from '../dialect.js';
 import { StateError } from '../errors.js';
+import { engineClock } from '../sql-dialect.js';
 import { postgresError, repeatable } from './errors.js';
 
 export interface PostgresOptions {

@@ -9,8 +9,8 @@ import {
   type StreamEvent,
   shardOf,
 } from '../bus.js';
+import { channelOf, ListenedChannels, Wakeups } from '../bus-listeners.js';
 import { newId } from '../ids.js';
-import { channelOf, ListenedChannels, Wakeups } from '../wakeups.js';
 import { RedisConnections, type RedisOptions, redisError } from './redis.js';
 import { APPEND, INCR, LEASE, MEMBERS, READ, RELEASE, RENEW } from './scripts.js';
 

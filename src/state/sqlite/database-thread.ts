@@ -6,7 +6,7 @@
 import { parentPort, receiveMessageOnPort, workerData } from 'node:worker_threads';
 import { sleep } from '../../core/timing.js';
 import { monotonicMs } from '../clock.js';
-import { SQLITE_CLOCK } from '../dialect.js';
+import { SQLITE_CLOCK } from '../sql-dialect.js';
 import { type Connection, loadDriver, type Prepared, primaryCode } from './driver.js';
 import type { Failure, FromWorker, NumberedStatement, Reply, Request, ToWorker, WorkerOptions } from './messages.js';
 

@@ -1,6 +1,6 @@
 /** Case 30 for agent tasks: times in their rows are compared with the clock that all replicas share. */
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test, vi } from 'vitest';
-import { type Cluster, ENGINES, QUICK, startCluster } from '../../../test/support/engines.js';
+import { type Cluster, ENGINES, QUICK, startCluster } from '../../../test/support/state-engines.js';
 import { followEngine } from '../clock.js';
 import { newId, type State, wallMs } from '../index.js';
 import type { AgentTaskWrite } from './agent-tasks.js';

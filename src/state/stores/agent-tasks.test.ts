@@ -1,5 +1,5 @@
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest';
-import { type Cluster, ENGINES, QUICK, startCluster } from '../../../test/support/engines.js';
+import { type Cluster, ENGINES, QUICK, startCluster } from '../../../test/support/state-engines.js';
 import { agentRecords } from '../../app/a2a-records.js';
 import type { TaskRecord } from '../../core/a2a/tasks/task-records.js';
 import type { TaskState } from '../../protocol/a2a/model.js';

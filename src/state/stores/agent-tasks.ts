@@ -1,10 +1,10 @@
 import { wallMs } from '../clock.js';
 import type { Db, Row, Statement, Value } from '../db.js';
-import { skipLocked } from '../dialect.js';
 import { isStateError } from '../errors.js';
 import { newId } from '../ids.js';
+import { skipLocked } from '../sql-dialect.js';
 import type { Expiring } from '../sweeper.js';
-import type { Message } from './outbox.js';
+import type { Message } from './webhook-outbox.js';
 
 /** The key of a task: its agent, its owner, and the id that the owner sees. */
 export interface AgentTaskKey {

@@ -1,6 +1,6 @@
 import { createHash, randomBytes } from 'node:crypto';
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest';
-import { type Cluster, QUICK, startCluster } from '../../../test/support/engines.js';
+import { type Cluster, QUICK, startCluster } from '../../../test/support/state-engines.js';
 import { wallMs } from '../clock.js';
 import type { Db, Row } from '../db.js';
 import type { State } from '../index.js';

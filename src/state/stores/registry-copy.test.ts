@@ -1,5 +1,5 @@
 import { afterAll, beforeAll, beforeEach, describe, expect, test, vi } from 'vitest';
-import { type Cluster, ENGINES, QUICK, startCluster } from '../../../test/support/engines.js';
+import { type Cluster, ENGINES, QUICK, startCluster } from '../../../test/support/state-engines.js';
 import { Envelope } from '../envelope-encryption.js';
 import { RegistryCopy, type State } from '../index.js';
 

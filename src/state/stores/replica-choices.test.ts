@@ -1,5 +1,5 @@
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest';
-import { type Cluster, ENGINES, QUICK, startCluster } from '../../../test/support/engines.js';
+import { type Cluster, ENGINES, QUICK, startCluster } from '../../../test/support/state-engines.js';
 import type { State } from '../index.js';
 import { ReplicaChoices } from './replica-choices.js';
 

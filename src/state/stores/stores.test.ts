@@ -1,11 +1,11 @@
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest';
-import { type Cluster, ENGINES, QUICK, startCluster } from '../../../test/support/engines.js';
-import { FaultyDb, seeded } from '../../../test/support/faulty.js';
+import { FaultyDb, seeded } from '../../../test/support/faulty-state.js';
+import { type Cluster, ENGINES, QUICK, startCluster } from '../../../test/support/state-engines.js';
 import { wallMs } from '../clock.js';
 import { type Db, isStateError, newId, Outbox, type State, Tasks } from '../index.js';
 import { Audit } from './audit.js';
-import { GIVE_UP_MS, RETRY_DELAYS_MS, retryDelay } from './outbox.js';
 import { SpentApprovals } from './spent-approvals.js';
+import { GIVE_UP_MS, RETRY_DELAYS_MS, retryDelay } from './webhook-outbox.js';
 
 const sleep = (ms: number): Promise<void> => new Promise((resolve) => setTimeout(resolve, ms));
 const soon = (ms = 60_000): number => wallMs() + ms;

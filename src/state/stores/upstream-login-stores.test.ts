@@ -1,5 +1,5 @@
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest';
-import { type Cluster, ENGINES, QUICK, startCluster } from '../../../test/support/engines.js';
+import { type Cluster, ENGINES, QUICK, startCluster } from '../../../test/support/state-engines.js';
 import type { State } from '../index.js';
 
 const KEY = { issuer: 'https://as.example', upstream: 'server:notes', redirectUri: 'https://gw.example/callback' };

@@ -1,7 +1,7 @@
 import { describe, expect, test } from 'vitest';
 import { SILENT } from '../log.js';
+import { MetricRegistry } from './metric-types.js';
 import { metricsOf, startMetricsPush, wantsMetrics } from './otlp.js';
-import { MetricRegistry } from './registry.js';
 
 describe('metrics over OTLP', () => {
   test('are exported if an endpoint for them is set', () => {

@@ -7,7 +7,7 @@ import type { ISerializer } from '@opentelemetry/otlp-transformer';
 import type { Log } from '../log.js';
 import { type Environment, exportsTo, LAST_EXPORT, positive, resourceOf } from '../otlp-settings.js';
 import { SCOPE } from '../tracing/names.js';
-import type { MetricRegistry, ReadMetric } from './registry.js';
+import type { MetricRegistry, ReadMetric } from './metric-types.js';
 
 /**
  * Milliseconds between two exports, as OpenTelemetry defines, and the shortest interval: an export reads the database.

@@ -8,9 +8,9 @@ import type { OTLPTraceExporter } from '@opentelemetry/exporter-trace-otlp-proto
 import type { Log } from '../log.js';
 import { type Environment, exportsTo, LAST_EXPORT, positive, resourceOf } from '../otlp-settings.js';
 import { ThrottledLog } from '../throttled-log.js';
+import type { FinishedSpan, Tracing } from './finished-span.js';
 import { SCOPE } from './names.js';
 import { isSampled, samplingOf } from './sampling.js';
-import type { FinishedSpan, Tracing } from './spans.js';
 
 type ReadableSpan = Parameters<OTLPTraceExporter['export']>[0][number];
 

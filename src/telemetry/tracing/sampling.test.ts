@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest';
+import { newSpanId, newTraceId } from './finished-span.js';
 import { isSampled, samplingOf } from './sampling.js';
-import { newSpanId, newTraceId } from './spans.js';
 
 const sampledAt = (ratio: number, end: string): boolean =>
   isSampled({ parentBased: true, ratio }, `${'f'.repeat(24)}${end}`, undefined);

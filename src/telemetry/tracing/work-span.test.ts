@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest';
 import { ProtocolError } from '../../protocol/errors.js';
-import type { FinishedSpan, Tracing } from './spans.js';
+import type { FinishedSpan, Tracing } from './finished-span.js';
 import { traced } from './work-span.js';
 
 function tracingOf(sampled: boolean, exportErrors = true) {

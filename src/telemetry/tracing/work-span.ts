@@ -1,5 +1,5 @@
 import { ProtocolError } from '../../protocol/errors.js';
-import { newSpanId, newTraceId, type Tracing } from './spans.js';
+import { newSpanId, newTraceId, type Tracing } from './finished-span.js';
 
 type Attributes = Readonly<Record<string, string | number | boolean>>;
 

@@ -1,8 +1,8 @@
 import type { AgentCard, AgentSkill } from '../../../protocol/a2a/model.js';
 import type { JsonObject, JsonValue } from '../../../protocol/jsonrpc/raw.js';
 import type { Caller } from '../../caller.js';
-import { Ranking } from './card-ranking.js';
 import type { Cards } from './published-cards.js';
+import { Ranking } from './text-ranking.js';
 
 export interface AgentCatalogQuery {
   /** A capability of the agent, an extension of the agent, or a tag of one of its skills. */

@@ -2,7 +2,7 @@ import { isSettled, type StreamResponse, type Task } from '../../../protocol/a2a
 import { applyEvent } from '../../../protocol/a2a/task-events.js';
 import { Cancellation } from '../../caller.js';
 import type { Events } from '../agent.js';
-import { sizeOfEvent } from '../tasks/task-size.js';
+import { sizeOfEvent } from '../tasks/task-size-limit.js';
 
 /**
  * The most events that wait for listeners, and their bytes. A listener that is further behind gets the current task.

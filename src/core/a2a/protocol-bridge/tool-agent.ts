@@ -25,7 +25,7 @@ import { backoff, sleep } from '../../timing.js';
 import type { Agent, AgentFacts, AgentHealth, Events, Exchange, Passed } from '../agent.js';
 import { taskForAgent } from '../tasks/task-ids.js';
 import type { AgentRecords, TaskKey } from '../tasks/task-records.js';
-import { sizeOfEvent } from '../tasks/task-size.js';
+import { sizeOfEvent } from '../tasks/task-size-limit.js';
 import { TaskRun } from './task-run.js';
 import { callOf, ToolMessageHandler, type ToolMessageHandlerOptions } from './tool-message-handler.js';
 import { failure, moved, runnerOf, status, working } from './tool-status.js';

@@ -21,7 +21,7 @@ import {
   type TaskKey,
   type TaskRecord,
 } from '../tasks/task-records.js';
-import { checkPushConfig } from './push-config.js';
+import { checkPushConfig } from './push-config-checks.js';
 
 export interface PushNotificationsOptions {
   readonly records: Pick<AgentRecords, 'find' | 'putPush' | 'pushes' | 'removePush' | 'disablePush' | 'countPush'>;

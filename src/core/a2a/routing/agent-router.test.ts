@@ -18,8 +18,8 @@ import type { CardsOptions } from '../cards/published-cards.js';
 import type { AgentAnswer, AgentCall } from '../gateway.js';
 import type { TaskRecord } from '../tasks/task-records.js';
 import { ROUTING_AGENT, routeNote, tracedRoute, withRoute, withRouteNote } from './agent-router.js';
-import { EqualSkills } from './equal-skills.js';
-import { buildRouter } from './routing-question.js';
+import { buildRouter } from './ask-which-agent.js';
+import { EqualSkills } from './choice-among-equal-skills.js';
 
 const ann = callerNamed('ann');
 

@@ -15,7 +15,7 @@ import { plainLine } from '../cards/card-text.js';
 import type { Cards } from '../cards/published-cards.js';
 import type { AgentAnswer, AgentCall } from '../gateway.js';
 import type { AgentRecords } from '../tasks/task-records.js';
-import type { EqualSkills, SkillChoice } from './equal-skills.js';
+import type { EqualSkills, SkillChoice } from './choice-among-equal-skills.js';
 import { accepts, modeOf } from './media-modes.js';
 import { equalSkillsOf, isEqual, withoutEqualSkills } from './skill-equality.js';
 import { type AgentRanking, type RankableSkill, type RankedNeed, SkillRanking } from './skill-ranking.js';

@@ -18,7 +18,7 @@ import {
   refuse,
   taskNotFound,
 } from './message-checks.js';
-import type { StoredTasks } from './stored-tasks.js';
+import type { StoredTaskLimit } from './stored-task-limit.js';
 import { messageForAgent, taskForClient } from './task-ids.js';
 import type { TaskLogs } from './task-logs.js';
 import type { AgentRecords, TaskRecord } from './task-records.js';
@@ -45,7 +45,7 @@ export interface PreparedMessage {
 
 export interface MessagePreparerOptions {
   readonly records: AgentRecords;
-  readonly storedTasks: Pick<StoredTasks, 'check'>;
+  readonly storedTasks: Pick<StoredTaskLimit, 'check'>;
   readonly taskLogs: Pick<TaskLogs, 'checkRoom'>;
   readonly limits: A2aLimits;
   readonly hops: LoopGuard;

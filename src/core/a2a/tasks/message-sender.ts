@@ -10,7 +10,7 @@ import type { JsonValue } from '../../../protocol/jsonrpc/raw.js';
 import { Cancellation } from '../../caller.js';
 import type { Events, Exchange, Passed } from '../agent.js';
 import type { AgentAnswer } from '../gateway.js';
-import type { Callbacks } from '../push/callbacks.js';
+import type { Callbacks } from '../push/agent-callback-urls.js';
 import type { PushNotifications } from '../push/push-notifications.js';
 import { invalidAnswer, withHistory } from './message-checks.js';
 import type { MessagePreparer, PreparedMessage } from './message-preparer.js';

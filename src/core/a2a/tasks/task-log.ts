@@ -9,7 +9,7 @@ import type { PushNotifications } from '../push/push-notifications.js';
 import { type A2aLimits, checkTask, invalidAnswer } from './message-checks.js';
 import { TaskReader } from './task-reader.js';
 import type { AgentRecords, NumberedEvent, QueuedNotification, TaskChange, TaskRecord } from './task-records.js';
-import { sizeOfEvent, TaskSize } from './task-size.js';
+import { sizeOfEvent, TaskSizeLimit } from './task-size-limit.js';
 import { UnsavedEvents } from './unsaved-events.js';
 
 export interface TaskLogOptions {
@@ -75,7 +75,7 @@ export class TaskLog {
   /** The number of the last stored event; 0 for a task that is not stored. */
   private written: number;
   private readonly unsaved = new UnsavedEvents();
-  private readonly size: TaskSize;
+  private readonly size: TaskSizeLimit;
   private dirty = false;
   private queue: Promise<unknown> = Promise.resolve();
   private writing: Promise<void> = Promise.resolve();
@@ -95,7 +95,7 @@ export class TaskLog {
     this.record = record;
     this.told = record.task;
     this.written = record.seq;
-    this.size = new TaskSize(options.limits.taskSize);
+    this.size = new TaskSizeLimit(options.limits.taskSize);
   }
 
   /** The task that readers know. */

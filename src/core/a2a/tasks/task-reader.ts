@@ -3,7 +3,7 @@ import type { Cancellation } from '../../caller.js';
 import type { Passed } from '../agent.js';
 import { outwardEvent } from './gateway-notes.js';
 import { withHistory } from './message-checks.js';
-import { sizeOfEvent } from './task-size.js';
+import { sizeOfEvent } from './task-size-limit.js';
 
 type Event = Passed<StreamResponse>;
 

@@ -1,6 +1,6 @@
 import type { StreamResponse, Task } from '../../../protocol/a2a/model.js';
 import type { Passed } from '../agent.js';
-import { sizeOfEvent } from './task-size.js';
+import { sizeOfEvent } from './task-size-limit.js';
 
 /** The most events that wait for storage. The store keeps the same number of events per task. */
 const MOST = 512;

@@ -1,6 +1,6 @@
 import type { ServerResponse } from 'node:http';
 import { afterEach, expect, it } from 'vitest';
-import { beginStream, type LooseServer, sendJson, startLoose } from '../../../../test/support/loose-server.js';
+import { beginStream, type LooseServer, sendJson, startLoose } from '../../../../test/support/counting-server.js';
 import { type Caller, Cancellation, GATEWAY, principalOf } from '../../../core/caller.js';
 import type { Outcome } from '../../../core/gateway.js';
 import type { ClientCapabilities } from '../../../protocol/mcp/model.js';

@@ -1,6 +1,6 @@
 import type { ServerResponse } from 'node:http';
 import { afterEach, expect, it } from 'vitest';
-import { beginStream, type LooseServer, startLoose } from '../../../../test/support/loose-server.js';
+import { beginStream, type LooseServer, startLoose } from '../../../../test/support/counting-server.js';
 import { GATEWAY } from '../../../core/caller.js';
 import { revisionOf } from '../../../protocol/mcp/revisions/index.js';
 import { gatewayCall } from '../gateway-call.js';
