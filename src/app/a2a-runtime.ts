@@ -38,9 +38,9 @@ import { agentRecords } from './a2a-records.js';
 import type { Replica } from './join-replicas.js';
 import type { McpRuntime } from './mcp-runtime.js';
 import type { Plugins } from './plugin-loader.js';
+import { CARD_KEY } from './reencrypt-stored.js';
 import type { Entry } from './registration-writes.js';
 import { Registrations } from './registrations.js';
-import { CARD_KEY } from './reseal-stored.js';
 import { fingerprintOf } from './settings-fingerprint.js';
 
 export interface A2aRuntimeOptions {

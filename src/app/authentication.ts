@@ -1,6 +1,6 @@
 /** Composes the configured authenticators, their challenges and the limits of credentials. */
 import { isLoopback } from '../config/address-fields.js';
-import { RESERVED_AGENTS } from '../config/cross-key-rules.js';
+import { RESERVED_AGENTS } from '../config/reserved-names.js';
 import type { Config } from '../config/schema.js';
 import type { Admission } from '../core/admission.js';
 import { ApiKeyAuthenticator } from '../identity/api-key-authenticator.js';

@@ -24,7 +24,7 @@ import { type OAuthUser, type Registry, type State, wallMs } from '../state/inde
 import type { Log } from '../telemetry/log.js';
 import { ClientDocuments } from './client-id-documents.js';
 import { forgetCaller } from './forget-caller.js';
-import { SIGNING_KEY } from './reseal-stored.js';
+import { SIGNING_KEY } from './reencrypt-stored.js';
 
 /** The issuer in the principal keys of users. A change of the gateway's URL does not change these keys. */
 const OWN_USERS = 'users';

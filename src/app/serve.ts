@@ -20,7 +20,7 @@ import type { RouteTable } from '../inbound/http/route-table.js';
 import { routeTable } from '../inbound/http/routes.js';
 import { HttpServer } from '../inbound/http/server.js';
 import { Certificates } from '../inbound/http/tls.js';
-import { MCP_ERRORS } from '../inbound/mcp/early-refusal.js';
+import { MCP_ERRORS } from '../inbound/mcp/mcp-errors.js';
 import { ConnectEndpoint } from '../inbound/upstream-login/connect-endpoint.js';
 import type { CallLog } from '../interceptors/call-log.js';
 import type { Log } from '../telemetry/log.js';

@@ -7,23 +7,17 @@ import { formatDuration } from './field.js';
 import { checkConditions } from './policy-rules.js';
 import { type Origin, type Problems, show } from './problem.js';
 import { checkReplicas } from './replica-rules.js';
+import { RESERVED_AGENTS, RESERVED_SERVERS } from './reserved-names.js';
 import type { Config, WrittenConfig } from './schema.js';
 import { checkUpstreamAuth } from './upstream-auth-rules.js';
 import { HEADER_NAME } from './upstream-auth-schema.js';
 import { checkLogin, type LoginRule } from './upstream-login-rules.js';
 import { join, type Reading } from './validate.js';
-import { checkViews, RESERVED_SERVERS, serverBesideViews } from './view-rules.js';
+import { checkViews, serverBesideViews } from './view-rules.js';
 
 type WrittenServer = WrittenConfig['servers'][string];
 type WrittenAgent = WrittenConfig['agents'][string];
 type CallerToken = WrittenConfig['auth']['tokens'][number];
-
-/**
- * The paths of the gateway itself below /a2a, which no agent can have as a name. A test compares them with the routes.
- */
-export const RESERVED_AGENTS: ReadonlySet<string> = new Set([
-  ...['agent', 'agents', 'extendedagentcard', 'message', 'push', 'rpc', 'tasks', 'v1'],
-]);
 
 /** The input of the rules: the whole file, or the configuration that an entry joins. */
 export type ConfigWithTimeouts = Omit<WrittenConfig, 'timeouts'> & Pick<Config, 'timeouts'>;

@@ -1,13 +1,9 @@
 /** Rules about `auth.oauth` and other keys. */
+
 import { isLoopback } from './address-fields.js';
 import { type Origin, type Problems, show } from './problem.js';
+import { RESERVED_LOGINS } from './reserved-names.js';
 import type { WrittenConfig } from './schema.js';
-
-/**
- * The gateway's own paths below /connect. A server at which users sign in cannot have one of these names. A test
- * compares the names with the routes.
- */
-export const RESERVED_LOGINS: ReadonlySet<string> = new Set(['agents', 'callback', 'client-metadata.json', 'return']);
 
 type Login = WrittenConfig['servers'][string]['auth']['oauth'];
 

@@ -1,5 +1,6 @@
 import { isProblem, readCondition } from '../identity/policy/policy-rule.js';
 import { nearest, type Origin, type Problems, show } from './problem.js';
+import { RESERVED_SERVERS } from './reserved-names.js';
 import type { WrittenConfig } from './schema.js';
 import { join } from './validate.js';
 
@@ -11,14 +12,6 @@ export interface ViewRulesOptions {
   at(key: string): Origin | undefined;
 }
 
-/**
- * Names that no server and no view can have, each with the endpoint of the gateway at the path `/mcp/NAME` or
- * `/NAME/mcp`. A test compares the names with the routes.
- */
-export const RESERVED_SERVERS: ReadonlyMap<string, string> = new Map([
-  ...['sse', 'messages'].map((name) => [name, `/mcp/${name}`] as const),
-  ...['a2a', 'connect', 'mcp-proxy', 'ws'].map((name) => [name, `/${name}/mcp`] as const),
-]);
 const NAME = /^(?!.*__)[a-z0-9_-]*[a-z0-9-]$/;
 
 /** Rules for views over several keys. */

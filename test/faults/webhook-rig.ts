@@ -11,7 +11,7 @@ import { sleep } from '../../src/core/timing.js';
 import { Egress, type EgressSettings, type LookupAll } from '../../src/outbound/egress.js';
 import { HttpClient } from '../../src/outbound/http/index.js';
 import { DeadLetters } from '../../src/outbound/webhooks/dead-letters.js';
-import type { Signing } from '../../src/outbound/webhooks/headers.js';
+import type { Signing } from '../../src/outbound/webhooks/headers-and-signature.js';
 import { type WebhookLimits, WebhookSender } from '../../src/outbound/webhooks/sender.js';
 import type { DialectId } from '../../src/protocol/a2a/dialect.js';
 import { dialect } from '../../src/protocol/a2a/index.js';

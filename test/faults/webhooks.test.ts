@@ -8,7 +8,7 @@ import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { exportJWK, generateKeyPair, importJWK, jwtVerify, SignJWT } from 'jose';
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
-import { webhookSignature } from '../../src/outbound/webhooks/headers.js';
+import { webhookSignature } from '../../src/outbound/webhooks/headers-and-signature.js';
 import type { TaskPushNotificationConfig } from '../../src/protocol/a2a/model.js';
 import {
   ALICE,

@@ -6,7 +6,7 @@ import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import type { RunningGateway } from '../../src/app/running-gateway.js';
 import { startServe } from '../../src/app/serve.js';
 import { configFrom } from '../../src/config/load.js';
-import { RESERVED_SERVERS } from '../../src/config/view-rules.js';
+import { RESERVED_SERVERS } from '../../src/config/reserved-names.js';
 import { ANYBODY } from '../../src/identity/authenticator.js';
 import { freePort } from '../support/services.js';
 import { type EchoServer, startEcho } from './support/echo.js';

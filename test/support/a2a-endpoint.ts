@@ -11,7 +11,7 @@ import { A2aHttpEndpoint, type A2aHttpEndpointOptions } from '../../src/inbound/
 import { Origins } from '../../src/inbound/http/host-and-origin.js';
 import { RouteTable } from '../../src/inbound/http/route-table.js';
 import { HttpServer } from '../../src/inbound/http/server.js';
-import { MCP_ERRORS } from '../../src/inbound/mcp/early-refusal.js';
+import { MCP_ERRORS } from '../../src/inbound/mcp/mcp-errors.js';
 import type { StreamResponse, Task, TaskState } from '../../src/protocol/a2a/model.js';
 import { ProtocolError } from '../../src/protocol/errors.js';
 import type { JsonObject, JsonValue } from '../../src/protocol/jsonrpc/raw.js';

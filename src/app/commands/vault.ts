@@ -4,7 +4,7 @@ import type { AuditActor, GivenChange } from '../../core/audit-trail.js';
 import { Seal } from '../../core/seal.js';
 import { GATEWAY_OWNER } from '../../identity/vault/vault.js';
 import { type State, type VaultRow, wallMs } from '../../state/index.js';
-import { resealStored } from '../reseal-stored.js';
+import { reencryptStored } from '../reencrypt-stored.js';
 import { withCommandStorage } from './command-storage.js';
 
 export interface VaultFilter {
@@ -51,7 +51,7 @@ async function rotated(state: State): Promise<Rotated> {
     result.rewritten += rewritten;
     result.failed += failed;
   }
-  const { rewritten, failed } = await resealStored(state, new Seal(state.keyring, wallMs));
+  const { rewritten, failed } = await reencryptStored(state, new Seal(state.keyring, wallMs));
   result.rewritten += rewritten;
   result.failed += failed;
   for (let after = ''; ; ) {

@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { RESERVED_AGENTS } from '../../config/cross-key-rules.js';
+import { RESERVED_AGENTS } from '../../config/reserved-names.js';
 import { CALLBACK_PATH } from '../../core/a2a/push/agent-callback-urls.js';
 import { LOCAL } from '../../core/caller.js';
 import type { Operation } from '../../protocol/a2a/model.js';

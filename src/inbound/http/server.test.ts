@@ -3,7 +3,7 @@ import { afterEach, describe, expect, it } from 'vitest';
 import { ADMIN_ROLE, principalOf } from '../../core/caller.js';
 import { type Authenticated, type AuthenticationRequest, Challenge } from '../../identity/authenticator.js';
 import { ProtocolError } from '../../protocol/errors.js';
-import { MCP_ERRORS } from '../mcp/early-refusal.js';
+import { MCP_ERRORS } from '../mcp/mcp-errors.js';
 import { Origins } from './host-and-origin.js';
 import type { Access, ErrorFormat, Route } from './route.js';
 import { RouteTable } from './route-table.js';

@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest';
-import { RESERVED_LOGINS } from '../../config/upstream-login-rules.js';
-import { MCP_ERRORS } from '../mcp/early-refusal.js';
+import { RESERVED_LOGINS } from '../../config/reserved-names.js';
+import { MCP_ERRORS } from '../mcp/mcp-errors.js';
 import { type BrowserIdentity, ConnectEndpoint, type ConnectEndpointOptions } from './connect-endpoint.js';
 
 test('no server at which users sign in can have the name of a path that the gateway serves itself', () => {

@@ -5,7 +5,7 @@ import { randomUUID } from 'node:crypto';
 import { CircuitBreaker } from '../../core/circuit-breaker.js';
 import type { Hook, JsonObject, JsonValue, Plugin, PluginCall } from '../../plugins/api.js';
 import { bufferedRequest, type HttpClient } from '../http/index.js';
-import { webhookSignature } from '../webhooks/headers.js';
+import { webhookSignature } from '../webhooks/headers-and-signature.js';
 
 export interface HttpPluginOptions {
   readonly client: HttpClient;

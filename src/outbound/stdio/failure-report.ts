@@ -1,6 +1,6 @@
 import { hideTokens, hiding, maskArguments, secretsIn } from '../../identity/mask-secrets.js';
 import type { StdioCommand } from './command.js';
-import { diagnose } from './diagnosis.js';
+import { diagnose } from './crash-diagnosis.js';
 
 /** A failure in two texts: `problem` with commands, paths and output for operators, `summary` for callers (S25). */
 export interface Failure {

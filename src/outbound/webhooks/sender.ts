@@ -5,7 +5,7 @@ import { retryAfterMs } from '../../protocol/http/retry-after.js';
 import type { Claimed, Outbox } from '../../state/index.js';
 import type { Log } from '../../telemetry/log.js';
 import type { HttpClient } from '../http/index.js';
-import { notificationHeaders, type Signing } from './headers.js';
+import { notificationHeaders, type Signing } from './headers-and-signature.js';
 import { type HostLimits, Hosts } from './host-limits.js';
 import { type Post, post } from './post.js';
 

@@ -6,7 +6,7 @@ import { ProtocolError } from '../../../protocol/errors.js';
 import type { RequestContext, Route } from '../../http/route.js';
 import type { Upgrade } from '../../http/upgrade.js';
 import type { DuplexClientOptions } from '../duplex-client.js';
-import { MCP_ERRORS } from '../early-refusal.js';
+import { MCP_ERRORS } from '../mcp-errors.js';
 import type { Carrier, Sessions } from '../session/sessions.js';
 import { CLOSE, WebSocketConnection } from './websocket-connection.js';
 

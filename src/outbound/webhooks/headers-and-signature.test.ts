@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest';
 import type { PushTarget, QueuedPush } from '../../core/a2a/push/push-notifications.js';
-import { notificationHeaders, SIGNATURE_HEADER, webhookSignature } from './headers.js';
+import { notificationHeaders, SIGNATURE_HEADER, webhookSignature } from './headers-and-signature.js';
 
 test('G-51: signs as defined by standard-webhooks', () => {
   const key = Buffer.from('MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw', 'base64');

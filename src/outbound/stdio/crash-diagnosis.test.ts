@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { cleanLines, diagnose } from './diagnosis.js';
+import { cleanLines, diagnose } from './crash-diagnosis.js';
 
 const of = (stderr: string, args: string[] = [], stdout: string[] = []) => diagnose({ stderr, stdout, args });
 

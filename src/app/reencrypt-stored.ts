@@ -4,7 +4,7 @@ import type { CardKeyRecord } from '../identity/card-keys.js';
 import type { SigningKeyRecord } from '../identity/oauth-server/signing-keys.js';
 import type { Registry, State } from '../state/index.js';
 
-export interface Resealed {
+export interface Reencrypted {
   rewritten: number;
   /** Values that cannot be opened: their key is missing, or they were changed. */
   failed: number;
@@ -16,8 +16,8 @@ const BATCH = 200;
  * Encrypts clients, grants, refresh tokens and the keys that sign tokens and cards again. These values live longer than
  * operators keep an old key.
  */
-export async function resealStored(state: State, seal: Seal): Promise<Resealed> {
-  const result: Resealed = { rewritten: 0, failed: 0 };
+export async function reencryptStored(state: State, seal: Seal): Promise<Reencrypted> {
+  const result: Reencrypted = { rewritten: 0, failed: 0 };
   const counted = async (work: () => Promise<boolean>): Promise<void> => {
     try {
       if (await work()) result.rewritten++;
