@@ -1,4 +1,4 @@
-import { formatListen } from '../config/address.js';
+import { formatListen } from '../config/address-fields.js';
 import { CallbackEndpoint } from '../inbound/a2a/callback-endpoint.js';
 import { CardEndpoint } from '../inbound/a2a/card-endpoint.js';
 import { DeadLetterEndpoint } from '../inbound/a2a/dead-letter-endpoint.js';

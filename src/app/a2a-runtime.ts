@@ -1,6 +1,6 @@
 /** The A2A side of the running gateway: composes agents, their tasks, cards and webhooks. */
 import { createHash } from 'node:crypto';
-import { formatListen } from '../config/address.js';
+import { formatListen } from '../config/address-fields.js';
 import type { AgentConfig, Config } from '../config/schema.js';
 import type { Agent } from '../core/a2a/agent.js';
 import { Cards } from '../core/a2a/cards/published-cards.js';
@@ -35,13 +35,13 @@ import type { Implementation } from '../protocol/mcp/model.js';
 import { type Dropped, newId, type Outbox, type Registry, type State, wallMs } from '../state/index.js';
 import type { Log } from '../telemetry/log.js';
 import { agentRecords } from './a2a-records.js';
-import { fingerprintOf } from './fingerprint.js';
+import type { Replica } from './join-replicas.js';
 import type { McpRuntime } from './mcp-runtime.js';
-import type { Plugins } from './plugins.js';
+import type { Plugins } from './plugin-loader.js';
 import type { Entry } from './registration-writes.js';
 import { Registrations } from './registrations.js';
-import type { Replica } from './replica.js';
 import { CARD_KEY } from './reseal-stored.js';
+import { fingerprintOf } from './settings-fingerprint.js';
 
 export interface A2aRuntimeOptions {
   readonly config: Config;

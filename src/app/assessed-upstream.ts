@@ -1,7 +1,7 @@
 /** How assessments reach a server or agent of the configuration. */
 import type { Config } from '../config/schema.js';
 import { GATEWAY } from '../core/caller.js';
-import { apiKeySource, basicSource } from '../identity/upstream/api-key.js';
+import { apiKeySource, basicSource } from '../identity/upstream/configured-key.js';
 import { type Credential, CredentialsBySource, configuredCredential } from '../identity/upstream-credentials.js';
 import { HttpClient, proxyRuleOf } from '../outbound/http/index.js';
 

@@ -1,5 +1,5 @@
 /** Composes the configured authenticators, their challenges and the limits of credentials. */
-import { isLoopback } from '../config/address.js';
+import { isLoopback } from '../config/address-fields.js';
 import { RESERVED_AGENTS } from '../config/cross-key-rules.js';
 import type { Config } from '../config/schema.js';
 import type { Admission } from '../core/admission.js';

@@ -1,6 +1,6 @@
 import { CallerRequests } from '../identity/caller-request.js';
-import { apiKeySource, basicSource } from '../identity/upstream/api-key.js';
 import { ClientCredentials } from '../identity/upstream/client-credentials.js';
+import { apiKeySource, basicSource } from '../identity/upstream/configured-key.js';
 import { ForwardedHeaders } from '../identity/upstream/forwarded-headers.js';
 import type { OAuthHttp } from '../identity/upstream/oauth-http.js';
 import { TokenExchange } from '../identity/upstream/token-exchange.js';

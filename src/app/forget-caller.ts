@@ -1,7 +1,7 @@
 import { TASK_STATES } from '../protocol/a2a/model.js';
 import type { Document, State } from '../state/index.js';
-import type { CommandStorage } from './command-storage.js';
-import { removal } from './vault-admin.js';
+import type { CommandStorage } from './commands/command-storage.js';
+import { removal } from './commands/vault.js';
 
 /** The stores whose rows belong to one caller, besides the vault and the tasks of agents. */
 const OWNED = ['sessions', 'tasks', 'parked'] as const satisfies readonly (keyof State)[];

@@ -6,7 +6,7 @@ import type { Catalog } from '../core/catalog/catalog.js';
 import { Resolver } from '../core/catalog/owner-resolver.js';
 import { type Interceptor, Pipeline } from '../core/pipeline.js';
 import type { PolicyAdmission } from '../identity/policy/policy-admission.js';
-import type { Logins } from '../identity/upstream-login/logins.js';
+import type { Logins } from '../identity/upstream-login/login-flow.js';
 import { admitting } from '../interceptors/admission.js';
 import { approval } from '../interceptors/approval.js';
 import { argumentValidation, type ValidationMode } from '../interceptors/argument-validation.js';
@@ -21,12 +21,12 @@ import { accountsBy, upstreamLogin } from '../interceptors/upstream-login.js';
 import { type State, wallMs } from '../state/index.js';
 import type { Log } from '../telemetry/log.js';
 import type { Tracing } from '../telemetry/tracing/finished-span.js';
-import { callAuditOf } from './audit-trail.js';
+import { callAuditOf } from './audit-writer.js';
+import { awayReport, rateLimitOf } from './configured-rate-limits.js';
+import type { Replica } from './join-replicas.js';
 import { usedApprovals } from './mcp-records.js';
 import type { Overload } from './overload.js';
-import type { Plugins } from './plugins.js';
-import { awayReport, rateLimitOf } from './rate-limits.js';
-import type { Replica } from './replica.js';
+import type { Plugins } from './plugin-loader.js';
 
 export interface PipelineOptions {
   readonly config: Config;

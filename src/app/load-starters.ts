@@ -3,7 +3,10 @@
  * number of these files may exceed the limit on open files.
  */
 export async function loadStarters(): Promise<
-  typeof import('./serve.js') & typeof import('./stdio.js') & typeof import('./search.js') & typeof import('./lint.js')
+  typeof import('./serve.js') &
+    typeof import('./stdio.js') &
+    typeof import('./commands/search.js') &
+    typeof import('./commands/lint.js')
 > {
   await import('../protocol/a2a/index.js');
   await import('../state/index.js');
@@ -15,7 +18,7 @@ export async function loadStarters(): Promise<
   return {
     ...(await import('./serve.js')),
     ...(await import('./stdio.js')),
-    ...(await import('./search.js')),
-    ...(await import('./lint.js')),
+    ...(await import('./commands/search.js')),
+    ...(await import('./commands/lint.js')),
   };
 }

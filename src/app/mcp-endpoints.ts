@@ -6,9 +6,10 @@ import { ModernRequestHandler } from '../inbound/mcp/modern-requests.js';
 import { type Carrier, Sessions } from '../inbound/mcp/session/sessions.js';
 import { type SseCarrier, SseEndpoint } from '../inbound/mcp/sse-endpoint.js';
 import { WebSocketEndpoint } from '../inbound/mcp/websocket/websocket-endpoint.js';
+import { type EndpointList, servesSse, sseOff } from './endpoint-list.js';
 import { sessionRecords } from './mcp-records.js';
-import { type Overview, servesSse, sseOff } from './overview.js';
 import type { Runtime } from './runtime.js';
+import type { UpstreamStates } from './upstream-states.js';
 
 /** The inbound adapters of MCP over HTTP. */
 export class McpEndpoints {
@@ -23,7 +24,12 @@ export class McpEndpoints {
   private readonly sseSessions: Sessions<SseCarrier>;
   private readonly webSocketSessions: Sessions<Carrier>;
 
-  constructor(runtime: Runtime, overview: Overview, failed: (error: unknown, path: string) => void) {
+  constructor(
+    runtime: Runtime,
+    upstreamStates: UpstreamStates,
+    endpoints: EndpointList,
+    failed: (error: unknown, path: string) => void,
+  ) {
     const { config, info, seal, state, replica, authenticator, mcp } = runtime;
     const { limits, session, publicUrl } = config;
     const { cluster, streams } = replica;
@@ -36,8 +42,8 @@ export class McpEndpoints {
     const page = new InfoPage({
       gateway: mcp.gateway,
       info,
-      states: (caller) => overview.statesFor(caller),
-      endpoints: (base) => overview.endpoints(base),
+      states: (caller) => upstreamStates.statesFor(caller),
+      endpoints: (base) => endpoints.endpoints(base),
       inView: (view, server) => mcp.catalog.inView(view, server),
       publicUrl,
       guarded: authenticator.enabled,

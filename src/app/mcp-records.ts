@@ -5,7 +5,7 @@ import type { HostedTaskRecord, HostedTaskRecords } from '../core/era-bridge/hos
 import type { ParkedRecords } from '../core/era-bridge/parked-calls.js';
 import { RecentMap } from '../core/recent-map.js';
 import { type Seal, SealBroken } from '../core/seal.js';
-import type { SessionProgress, SessionRecord, SessionRecords } from '../inbound/mcp/session/records.js';
+import type { SessionProgress, SessionRecord, SessionRecords } from '../inbound/mcp/session/session-record.js';
 import type { UsedApprovals } from '../interceptors/approval.js';
 import type { VerdictStore } from '../outbound/mcp/build-upstream.js';
 import { type CallOutcome, ProtocolError } from '../protocol/errors.js';

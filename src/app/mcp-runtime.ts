@@ -1,7 +1,7 @@
 /** The MCP side of the running gateway: composes servers, their catalog, tasks and parked calls. */
 import { SharedProcessUpstream } from '../cluster/shared-process/shared-process-upstream.js';
-import { readRegistration } from '../config/entry.js';
 import type { Config, ServerConfig } from '../config/schema.js';
+import { readRegistration } from '../config/upstream-entry.js';
 import { type Admission, allAdmissions, OpenAdmission } from '../core/admission.js';
 import type { AuditTrail } from '../core/audit-trail.js';
 import { GATEWAY, ownerOf } from '../core/caller.js';
@@ -28,7 +28,7 @@ import { PolicyAdmission } from '../identity/policy/policy-admission.js';
 import { openingSignIns } from '../identity/sign-in-admission.js';
 import type { Credentials } from '../identity/upstream-credentials.js';
 import { split } from '../identity/upstream-login/connect-links.js';
-import type { Logins } from '../identity/upstream-login/logins.js';
+import type { Logins } from '../identity/upstream-login/login-flow.js';
 import type { SessionsOptions } from '../inbound/mcp/session/sessions.js';
 import type { CallLog } from '../interceptors/call-log.js';
 import { searchOutcomes } from '../interceptors/search-outcomes.js';
@@ -37,17 +37,17 @@ import { buildUpstream, type VerdictStore } from '../outbound/mcp/build-upstream
 import type { Implementation } from '../protocol/mcp/model.js';
 import type { Registry, State } from '../state/index.js';
 import type { Log } from '../telemetry/log.js';
-import { fingerprintOf } from './fingerprint.js';
+import { ConfiguredViews } from './configured-views.js';
 import { pipelineOf } from './interceptor-order.js';
+import type { Replica } from './join-replicas.js';
 import { parkedRecords, TASK_TTL, taskRecords } from './mcp-records.js';
 import type { Overload } from './overload.js';
-import type { Plugins } from './plugins.js';
+import type { Plugins } from './plugin-loader.js';
 import type { Entry } from './registration-writes.js';
 import { Registrations } from './registrations.js';
-import type { Replica } from './replica.js';
 import { type SearchVectors, searchVectors } from './search-vectors.js';
+import { fingerprintOf } from './settings-fingerprint.js';
 import type { Telemetry } from './telemetry.js';
-import { ConfiguredViews } from './views.js';
 
 /** Time that lists and handshakes wait for a server that has not answered yet, in milliseconds. */
 const PATIENCE = 1_000;

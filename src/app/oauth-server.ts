@@ -8,21 +8,21 @@ import type { Authenticator } from '../identity/authenticator.js';
 import { JwtAuthenticator } from '../identity/jwt-authenticator.js';
 import { localKeys } from '../identity/key-sets.js';
 import { LoginLimits, RequestLimits } from '../identity/oauth-server/login-limits.js';
+import { OpenIdLogin, type SendHttp } from '../identity/oauth-server/openid-login.js';
 import { PATHS } from '../identity/oauth-server/paths.js';
 import { RevocationList } from '../identity/oauth-server/revocation-list.js';
-import { Revocations } from '../identity/oauth-server/revocations.js';
+import { Revocations } from '../identity/oauth-server/revoke-tokens.js';
 import { ALGORITHM, type SigningKeyRecord, SigningKeys } from '../identity/oauth-server/signing-keys.js';
-import { type SendHttp, UpstreamLogin } from '../identity/oauth-server/upstream-login.js';
 import { Users } from '../identity/oauth-server/users.js';
 import type { ProtectedResources } from '../identity/protected-resource.js';
 import type { ScopeRules } from '../identity/scopes.js';
-import type { BrowserIdentity } from '../inbound/connect/connect-endpoint.js';
 import type { Route } from '../inbound/http/route.js';
+import type { BrowserIdentity } from '../inbound/upstream-login/connect-endpoint.js';
 import { Egress } from '../outbound/egress.js';
 import { bufferedRequest, HttpClient, proxyRule } from '../outbound/http/index.js';
 import { type OAuthUser, type Registry, type State, wallMs } from '../state/index.js';
 import type { Log } from '../telemetry/log.js';
-import { ClientDocuments } from './client-documents.js';
+import { ClientDocuments } from './client-id-documents.js';
 import { forgetCaller } from './forget-caller.js';
 import { SIGNING_KEY } from './reseal-stored.js';
 
@@ -76,10 +76,10 @@ export async function startOAuthServer(options: OAuthServerSettings): Promise<Bu
   const [{ OAuthServer }, { InteractionPages }, { OAuthRoutes }, { errorPage }, { SessionIdentity }] =
     await Promise.all([
       import('../identity/oauth-server/oauth-server.js'),
-      import('../inbound/oauth/interaction-pages.js'),
+      import('../inbound/oauth/login-and-consent.js'),
       import('../inbound/oauth/routes.js'),
-      import('../inbound/oauth/pages.js'),
-      import('../inbound/connect/browser-identity.js'),
+      import('../inbound/oauth/html-pages.js'),
+      import('../inbound/upstream-login/browser-identity.js'),
     ]);
   const { oauthRecords: records, oauthRevocations: revocations, oauthUsers } = state;
   const keys = signingKeys(state, seal);
@@ -131,7 +131,7 @@ export async function startOAuthServer(options: OAuthServerSettings): Promise<Bu
   });
   // The signing key exists before the first client asks for it.
   await Promise.all([keys.current(), list.refresh()]);
-  const upstream = upstreamLogin({ config, issuer, state, seal, trusted });
+  const upstream = openIdLogin({ config, issuer, state, seal, trusted });
   const users = new Users({
     ...{ users: oauthUsers, records, revocations, audit, by: OPERATOR },
     forget: (user) => forgetCaller({ state, audit, by: OPERATOR }, callerKey(user)),
@@ -222,7 +222,7 @@ function basesOf(issuer: string): string[] {
   return same.map((name) => Object.assign(new URL(issuer), { hostname: name }).href.replace(/\/$/, ''));
 }
 
-interface UpstreamLoginSources {
+interface OpenIdLoginSources {
   readonly config: Config;
   readonly issuer: string;
   readonly state: State;
@@ -230,7 +230,7 @@ interface UpstreamLoginSources {
   readonly trusted: HttpClient;
 }
 
-function upstreamLogin({ config, issuer, state, seal, trusted }: UpstreamLoginSources): UpstreamLogin | undefined {
+function openIdLogin({ config, issuer, state, seal, trusted }: OpenIdLoginSources): OpenIdLogin | undefined {
   const { login } = config.auth.builtin;
   if (login.issuer === undefined || login.clientId === undefined) return undefined;
   const send: SendHttp = ({ url, headers, body }) =>
@@ -240,7 +240,7 @@ function upstreamLogin({ config, issuer, state, seal, trusted }: UpstreamLoginSo
       { method: body === undefined ? 'GET' : 'POST', headers, ...(body !== undefined && { body: Buffer.from(body) }) },
       UPSTREAM_EXCHANGE,
     );
-  return new UpstreamLogin({
+  return new OpenIdLogin({
     settings: {
       ...login,
       issuer: login.issuer,

@@ -1,6 +1,6 @@
-import { readRegistration } from '../config/entry.js';
 import { ConfigError, type Problem } from '../config/problem.js';
 import type { Config } from '../config/schema.js';
+import { readRegistration } from '../config/upstream-entry.js';
 import { type AuditActor, type AuditTrail, OPERATOR } from '../core/audit-trail.js';
 import { type Egress, EgressRefused } from '../outbound/egress.js';
 import { type Registry, RegistryCopy, type RegistryRow, wallMs } from '../state/index.js';

@@ -6,11 +6,11 @@ import { afterEach, beforeEach, expect, test } from 'vitest';
 import { configFrom } from '../config/load.js';
 import { Seal } from '../core/seal.js';
 import { RecordAdapter } from '../identity/oauth-server/record-adapter.js';
-import { Revocations } from '../identity/oauth-server/revocations.js';
+import { Revocations } from '../identity/oauth-server/revoke-tokens.js';
 import { type State, wallMs } from '../state/index.js';
-import { withCommandStorage } from './command-storage.js';
+import { withCommandStorage } from './commands/command-storage.js';
+import { rotateSecrets } from './commands/vault.js';
 import { signingKeys } from './oauth-server.js';
-import { rotateSecrets } from './vault-admin.js';
 
 let folder: string;
 beforeEach(() => {

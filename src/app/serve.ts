@@ -1,5 +1,5 @@
 /** `parley serve`: builds, opens and closes the parts of the gateway over HTTP. `app/` is the composition root. */
-import { isLoopback } from '../config/address.js';
+import { isLoopback } from '../config/address-fields.js';
 import type { Config } from '../config/schema.js';
 import { serverTarget, visible } from '../core/admission.js';
 import { callerOf } from '../core/caller.js';
@@ -11,7 +11,6 @@ import { RecordingEndpoint } from '../inbound/admin/recording-endpoint.js';
 import { ServerLogs } from '../inbound/admin/server-logs.js';
 import { TailEndpoint } from '../inbound/admin/tail-endpoint.js';
 import { PROBLEM_ERRORS } from '../inbound/api/problem-errors.js';
-import { ConnectEndpoint } from '../inbound/connect/connect-endpoint.js';
 import { connectionsWithin } from '../inbound/http/file-descriptors.js';
 import { Health } from '../inbound/http/health.js';
 import { Origins } from '../inbound/http/host-and-origin.js';
@@ -22,19 +21,21 @@ import { routeTable } from '../inbound/http/routes.js';
 import { HttpServer } from '../inbound/http/server.js';
 import { Certificates } from '../inbound/http/tls.js';
 import { MCP_ERRORS } from '../inbound/mcp/early-refusal.js';
+import { ConnectEndpoint } from '../inbound/upstream-login/connect-endpoint.js';
 import type { CallLog } from '../interceptors/call-log.js';
 import type { Log } from '../telemetry/log.js';
 import { A2aEndpoints } from './a2a-endpoints.js';
 import type { ConfigReloader } from './config-reloader.js';
+import { baseUrl, EndpointList } from './endpoint-list.js';
 import { Lifecycle } from './lifecycle.js';
-import { managementRoutes } from './management.js';
+import { managementRoutes } from './management-api/routes.js';
 import { McpEndpoints } from './mcp-endpoints.js';
 import { offeredTools } from './offered-tools.js';
-import { baseUrl, Overview } from './overview.js';
 import { INFO, VERSION } from './product-info.js';
 import { restRoutes } from './rest-endpoints.js';
 import type { RunningGateway } from './running-gateway.js';
 import { Runtime } from './runtime.js';
+import { UpstreamStates } from './upstream-states.js';
 import { pinFindings } from './visible-counts.js';
 
 /** Time that the gateway still accepts calls after readiness reports false, in milliseconds. */
@@ -68,8 +69,9 @@ async function serve(config: Config, options: ServeOptions, lifecycle: Lifecycle
     else log.error({ err: error, path, requestId }, 'a request failed in the gateway');
   };
   const { catalog } = runtime.mcp;
-  const overview = new Overview(runtime, began);
-  const mcp = new McpEndpoints(runtime, overview, failed);
+  const upstreamStates = new UpstreamStates(runtime, began);
+  const endpoints = new EndpointList(runtime, upstreamStates);
+  const mcp = new McpEndpoints(runtime, upstreamStates, endpoints, failed);
   const a2a = config.a2a.enabled ? new A2aEndpoints({ runtime, failed }) : undefined;
   const { reaches } = new RestrictionAdmission();
   const health = new Health({
@@ -94,7 +96,7 @@ async function serve(config: Config, options: ServeOptions, lifecycle: Lifecycle
   const management = managementRoutes({
     ...{
       runtime,
-      overview,
+      upstreamStates,
       sessions: () => mcp.sessions,
       endSession: (key) => mcp.endSession(key),
       reloader: options.reloader,
@@ -148,14 +150,14 @@ async function serve(config: Config, options: ServeOptions, lifecycle: Lifecycle
   const url = `${tls ? 'https' : 'http'}://${family === 'IPv6' ? `[${address}]` : address}:${port}`;
   runtime.upstreamLogins.opened(baseUrl(config, address, port));
   authentication.opened(url);
-  overview.grpc = await a2a?.listen();
-  if (a2a) runtime.a2a.opened(url, overview.grpc);
+  endpoints.grpc = await a2a?.listen();
+  if (a2a) runtime.a2a.opened(url, endpoints.grpc);
   lifecycle.add('readiness', health, (part) => {
     part.accepting = false;
   });
   health.accepting = true;
-  lifecycle.add('overview', overview, (part) => part.close());
-  overview.start();
+  lifecycle.add('upstream states', upstreamStates, (part) => part.close());
+  upstreamStates.start();
   void catalog.warm();
   const base = baseUrl(config, address, port);
   return {
@@ -165,10 +167,10 @@ async function serve(config: Config, options: ServeOptions, lifecycle: Lifecycle
       await server.reload();
       return runtime.reload(next, by);
     },
-    settled: (milliseconds) => overview.settled(milliseconds),
-    summary: () => overview.summary(base),
+    settled: (milliseconds) => upstreamStates.settled(milliseconds),
+    summary: () => endpoints.summary(base),
     offer: () => offeredTools(catalog),
-    reportChanges: () => overview.logChanges(log),
+    reportChanges: () => upstreamStates.logChanges(log),
     close: () => lifecycle.stop(),
   };
 }

@@ -7,11 +7,11 @@ import { ModernRequestHandler } from '../inbound/mcp/modern-requests.js';
 import { type Carrier, Sessions } from '../inbound/mcp/session/sessions.js';
 import { StdioEndpoint } from '../inbound/mcp/stdio-endpoint.js';
 import { Lifecycle } from './lifecycle.js';
-import { Overview } from './overview.js';
 import { INFO } from './product-info.js';
 import type { Reloadable } from './running-gateway.js';
 import { Runtime } from './runtime.js';
 import type { ServeOptions } from './serve.js';
+import { UpstreamStates } from './upstream-states.js';
 
 export interface StdioOptions extends ServeOptions {
   /** The only server or view to serve; default: all servers. */
@@ -51,9 +51,9 @@ async function serve(config: Config, options: StdioOptions, lifecycle: Lifecycle
     output,
   );
   lifecycle.add('endpoint', endpoint, (part) => part.end());
-  const overview = lifecycle.add('overview', new Overview(runtime, began), (part) => part.close());
-  overview.logChanges(log);
-  overview.start();
+  const states = lifecycle.add('upstream states', new UpstreamStates(runtime, began), (part) => part.close());
+  states.logChanges(log);
+  states.start();
   void mcp.catalog.warm(view);
   started?.({ reload: (next, by) => runtime.reload(next, by) });
   const stopped = new Promise<void>((resolve) => {

@@ -32,10 +32,10 @@ import { MetricRegistry, type Sample } from '../telemetry/metrics/metric-types.j
 import { type MetricsPush, startMetricsPush, wantsMetrics } from '../telemetry/metrics/otlp.js';
 import { type OtlpTracing, startTracing, wantsTraces } from '../telemetry/tracing/otlp.js';
 import type { Evaluators } from './evaluators.js';
+import type { Replica } from './join-replicas.js';
 import type { Overload } from './overload.js';
-import type { Plugins } from './plugins.js';
+import type { Plugins } from './plugin-loader.js';
 import { VERSION } from './product-info.js';
-import type { Replica } from './replica.js';
 
 /** Interval of the measurements of the event loop, in milliseconds. */
 const LOOP_RESOLUTION = 20;

@@ -1,6 +1,6 @@
 import { ConfigError, type Problem } from '../config/problem.js';
 import { showEntry } from '../config/show.js';
-import { maskEntry, unmasked, urlsOf } from '../config/written.js';
+import { maskEntry, unmasked, urlsOf } from '../config/written-settings.js';
 import type {
   NewSettings,
   RegistryChange,

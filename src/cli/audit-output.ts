@@ -1,4 +1,4 @@
-import type { StoredAuditRecord } from '../app/audit-reader.js';
+import type { StoredAuditRecord } from '../app/commands/audit-reader.js';
 import { oneLine } from '../telemetry/terminal-style.js';
 
 type Fields = Readonly<Record<string, unknown>>;

@@ -1,4 +1,4 @@
-import type { Environment } from '../config/expand.js';
+import type { Environment } from '../config/expand-variables.js';
 import type { Style } from '../telemetry/terminal-style.js';
 import type { Starters } from './starters.js';
 

@@ -1,5 +1,5 @@
 /** Requests of the command line to a running gateway. */
-import { isLoopback } from '../config/address.js';
+import { isLoopback } from '../config/address-fields.js';
 import { hasConfiguration, loadConfig } from '../config/load.js';
 import type { Config } from '../config/schema.js';
 import type { CommandLine, Flag } from './command.js';

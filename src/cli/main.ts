@@ -4,7 +4,7 @@ import { ConfigError, formatProblem } from '../config/problem.js';
 import { styleOf, terminalText } from '../telemetry/terminal-style.js';
 import { type CliEnvironment, UsageError } from './command.js';
 import { COMMANDS, firstSteps, helpText } from './commands.js';
-import { parseCommandLine } from './parse.js';
+import { parseCommandLine } from './parse-command-line.js';
 import { askTerminal } from './prompt.js';
 import { stdoutFlushed } from './stdout.js';
 

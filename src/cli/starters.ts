@@ -1,7 +1,7 @@
+import type { LintAnswer } from '../app/commands/lint.js';
+import type { SearchAnswer } from '../app/commands/search.js';
 import type { ConfigReloader } from '../app/config-reloader.js';
-import type { LintAnswer } from '../app/lint.js';
 import type { Reloadable, RunningGateway } from '../app/running-gateway.js';
-import type { SearchAnswer } from '../app/search.js';
 import type { Config } from '../config/schema.js';
 import type { callLog, Logger } from '../telemetry/log-output.js';
 

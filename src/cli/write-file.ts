@@ -13,7 +13,7 @@ import {
 } from 'node:fs';
 import path from 'node:path';
 import { type CommandLine, type Flag, UsageError } from './command.js';
-import { textDiff } from './text-diff.js';
+import { textDiff } from './text-diff-output.js';
 
 export const YES: Flag = { name: 'yes', short: 'y', description: 'Write without asking.' };
 export const DRY_RUN: Flag = { name: 'dry-run', description: 'Show the change and write nothing.' };

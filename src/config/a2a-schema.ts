@@ -1,5 +1,5 @@
 import { ERROR_PROFILES, type ErrorProfile } from '../protocol/a2a/dialect.js';
-import { httpUrl, listenAddress } from './address.js';
+import { httpUrl, listenAddress } from './address-fields.js';
 import { duration, flag, group, integer, oneOf, size, text } from './field.js';
 
 export const grpc = group('The gRPC endpoint for A2A; off unless `listen` is set.', {

@@ -1,5 +1,5 @@
 import { VERSIONS } from '../protocol/a2a/dialect.js';
-import { hostName, httpUrl } from './address.js';
+import { hostName, httpUrl } from './address-fields.js';
 import { flag, group, list, oneOf, text } from './field.js';
 import { ownPin } from './pin-schema.js';
 import { agentAuth, forwardHeaders, headers } from './upstream-auth-schema.js';

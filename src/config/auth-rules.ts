@@ -1,4 +1,4 @@
-import { isLoopback } from './address.js';
+import { isLoopback } from './address-fields.js';
 import { show } from './problem.js';
 import type { WrittenConfig } from './schema.js';
 import type { Reading } from './validate.js';

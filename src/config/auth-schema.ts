@@ -1,4 +1,4 @@
-import { httpUrl } from './address.js';
+import { httpUrl } from './address-fields.js';
 import { BUILTIN_AUTH } from './builtin-auth-schema.js';
 import { duration, flag, group, integer, list, oneOf, secret, text } from './field.js';
 

@@ -1,4 +1,4 @@
-import { httpUrl } from './address.js';
+import { httpUrl } from './address-fields.js';
 import { duration, flag, group, list, secret, text } from './field.js';
 
 const CLAIM = {

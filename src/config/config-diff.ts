@@ -1,7 +1,8 @@
 import { isDeepStrictEqual } from 'node:util';
 import { stringify } from 'yaml';
 import { MASK } from '../identity/mask-secrets.js';
-import { changedPaths, needsRestart } from './changed-keys.js';
+import { changedPaths } from './changed-keys.js';
+import { needsRestart } from './keys-that-need-a-restart.js';
 import type { Loaded } from './load.js';
 
 /** One key that differs between two configurations. Secrets in `before` and `after` are masked. */

@@ -1,6 +1,6 @@
 import { accessSync, constants, readFileSync } from 'node:fs';
 import { assessToken, TOKEN_FIX } from '../identity/token-strength.js';
-import { formatListen, isLoopback, isPem, PEM_FIX } from './address.js';
+import { formatListen, isLoopback, isPem, PEM_FIX } from './address-fields.js';
 import { identifiesCallers } from './auth-rules.js';
 import type { EnvFileProblem } from './env-file.js';
 import { formatDuration } from './field.js';

@@ -1,5 +1,5 @@
 /** The keys of `egress`: rules for URLs that the operator did not write. */
-import { hostOrNetwork, proxyUrl } from './address.js';
+import { hostOrNetwork, proxyUrl } from './address-fields.js';
 import { flag, group, integer, list } from './field.js';
 
 const place = hostOrNetwork({ description: 'One host or network.' });

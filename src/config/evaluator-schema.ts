@@ -1,5 +1,5 @@
 import { accessSync, constants } from 'node:fs';
-import { filePath, httpUrl } from './address.js';
+import { filePath, httpUrl } from './address-fields.js';
 import { duration, flag, group, integer, list, map, oneOf, secret, text } from './field.js';
 import { type Problems, show } from './problem.js';
 import { join, type Reading } from './validate.js';

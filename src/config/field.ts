@@ -1,4 +1,4 @@
-import type { RawValue } from './raw.js';
+import type { RawValue } from './parsed-file.js';
 
 /**
  * The building blocks of the schema. A field reads a written value, shows a value, and has a description. Validation,

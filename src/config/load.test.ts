@@ -5,7 +5,7 @@ import path from 'node:path';
 import { fileURLToPath } from 'node:url';
 import fc from 'fast-check';
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
-import type { Environment } from './expand.js';
+import type { Environment } from './expand-variables.js';
 import { configFrom, hasConfiguration, loadConfig } from './load.js';
 import { ConfigError, formatProblem, type Problem } from './problem.js';
 

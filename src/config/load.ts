@@ -1,12 +1,12 @@
 import { existsSync, readFileSync } from 'node:fs';
 import path from 'node:path';
 import { hiding, isSecretName } from '../identity/mask-secrets.js';
-import { complete } from './complete.js';
-import { applyEnvironment } from './environment.js';
-import { type Environment, expandTree } from './expand.js';
-import { adaptAgents, adaptRoot, adaptServers, switchedOff } from './imports.js';
+import { complete } from './derived-values.js';
+import { type Environment, expandTree } from './expand-variables.js';
+import { adaptAgents, adaptRoot, adaptServers, switchedOff } from './keys-of-other-programs.js';
+import { applyEnvironment } from './parley-variables.js';
+import { emptyMap, fromValue, parseText, type Raw, type RawMap } from './parsed-file.js';
 import { ConfigError, type Origin, type Problem, Problems, show } from './problem.js';
-import { emptyMap, fromValue, parseText, type Raw, type RawMap } from './raw.js';
 import { type Config, SCHEMA, type WrittenConfig } from './schema.js';
 import { showConfig } from './show.js';
 import { type Reading, readField } from './validate.js';

@@ -2,7 +2,7 @@
 import path from 'node:path';
 import { compilePattern } from '../identity/policy/linear-regex.js';
 import { HOOKS } from '../plugins/api.js';
-import { httpUrl, isLoopback } from './address.js';
+import { httpUrl, isLoopback } from './address-fields.js';
 import {
   duration,
   type FieldOptions,

@@ -1,5 +1,5 @@
 /** The keys for equivalent servers. */
-import { httpUrl } from './address.js';
+import { httpUrl } from './address-fields.js';
 import { duration, flag, list } from './field.js';
 
 export const serverReplicas = {

@@ -1,8 +1,8 @@
 import { expect, test } from 'vitest';
-import { readEntry, readRegistration } from './entry.js';
 import { configFrom } from './load.js';
 import { ConfigError } from './problem.js';
-import { maskEntry, urlsOf } from './written.js';
+import { readEntry, readRegistration } from './upstream-entry.js';
+import { maskEntry, urlsOf } from './written-settings.js';
 
 const at = (port: number): string => `http://127.0.0.1:${port}/mcp`;
 

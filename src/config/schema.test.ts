@@ -1,6 +1,6 @@
 import { expect, expectTypeOf, test } from 'vitest';
 import { REVISION_DATES } from '../protocol/mcp/revisions/index.js';
-import type { ListenAddress } from './address.js';
+import type { ListenAddress } from './address-fields.js';
 import type { Field } from './field.js';
 import { Refusal } from './field.js';
 import { configFrom } from './load.js';

@@ -1,5 +1,5 @@
 import { a2a, grpc } from './a2a-schema.js';
-import { addressRange, filePath, hostName, httpUrl, listenAddress, webOrigin } from './address.js';
+import { addressRange, filePath, hostName, httpUrl, listenAddress, webOrigin } from './address-fields.js';
 import { agent, toolPattern } from './agent-schema.js';
 import { assess } from './assess-schema.js';
 import { audit } from './audit-schema.js';

@@ -1,5 +1,5 @@
 import { REVISION_DATES } from '../protocol/mcp/revisions/index.js';
-import { filePath, httpUrl } from './address.js';
+import { filePath, httpUrl } from './address-fields.js';
 import { duration, flag, group, integer, list, map, oneOf, secret, text } from './field.js';
 import { openapi } from './openapi-schema.js';
 import { ownPin } from './pin-schema.js';

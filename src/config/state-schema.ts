@@ -1,4 +1,4 @@
-import { urlField } from './address.js';
+import { urlField } from './address-fields.js';
 import { group, integer, list, secret } from './field.js';
 
 export const state = group('Storage of state that outlives a process. Default: an embedded database in `data`.', {

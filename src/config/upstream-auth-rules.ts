@@ -1,6 +1,6 @@
 /** Rules over several keys of `auth` and `forwardHeaders` of one server or agent. */
 import { readFileSync } from 'node:fs';
-import { isLoopback, isPem, PEM_FIX } from './address.js';
+import { isLoopback, isPem, PEM_FIX } from './address-fields.js';
 import { type Origin, type ProblemCode, type Problems, show } from './problem.js';
 import { HEADER_NAME } from './upstream-auth-schema.js';
 import { join } from './validate.js';

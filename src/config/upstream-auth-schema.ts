@@ -1,7 +1,7 @@
 /**
  * How the gateway authenticates at servers and agents: `servers.<name>.auth`, `agents.<name>.auth`, `forwardHeaders`.
  */
-import { httpUrl, pemText } from './address.js';
+import { httpUrl, pemText } from './address-fields.js';
 import { group, list, map, oneOf, secret, text } from './field.js';
 import { upstreamLogin } from './upstream-login-schema.js';
 

@@ -1,5 +1,5 @@
 /** Rules about `auth.oauth` and other keys. */
-import { isLoopback } from './address.js';
+import { isLoopback } from './address-fields.js';
 import { type Origin, type Problems, show } from './problem.js';
 import type { WrittenConfig } from './schema.js';
 

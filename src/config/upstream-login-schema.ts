@@ -1,5 +1,5 @@
 /** The keys of `auth.oauth` of a server or an agent: users sign in at it, and the gateway is the OAuth client. */
-import { httpUrl } from './address.js';
+import { httpUrl } from './address-fields.js';
 import { group, list, oneOf, secret, text } from './field.js';
 
 const scope = text({

@@ -1,4 +1,4 @@
-import { pemText, proxyUrl } from './address.js';
+import { pemText, proxyUrl } from './address-fields.js';
 import { duration, group, text } from './field.js';
 
 /** Defaults for reaching a server: a command may have to be downloaded before it starts. */

@@ -1,7 +1,7 @@
 import type { Dictionary, Field, Fields, Group, List, Scalar } from './field.js';
 import { Refusal } from './field.js';
+import { emptyMap, type Raw, type RawMap } from './parsed-file.js';
 import { nearest, type Origin, type Problems, show } from './problem.js';
-import { emptyMap, type Raw, type RawMap } from './raw.js';
 
 export interface Reading {
   readonly problems: Problems;

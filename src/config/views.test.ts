@@ -1,7 +1,7 @@
 import { expect, test } from 'vitest';
-import { readEntry } from './entry.js';
 import { configFrom } from './load.js';
 import { ConfigError } from './problem.js';
+import { readEntry } from './upstream-entry.js';
 
 const URL = 'http://127.0.0.1:1/mcp';
 const servers = { files: { url: URL, groups: ['docs'] }, 'web-search': { url: URL } };

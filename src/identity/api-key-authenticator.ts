@@ -5,7 +5,7 @@ import type { Keyring, StoredApiKey } from '../state/index.js';
 import type { Log } from '../telemetry/log.js';
 import { apiKeyDigest, apiKeyId, isApiKey, sameDigest } from './api-key.js';
 import { type Authenticated, type AuthenticationRequest, type Authenticator, Challenge } from './authenticator.js';
-import { bearerOf, tokenDigest } from './bearer.js';
+import { bearerOf, tokenDigest } from './bearer-token.js';
 
 /** The stored API keys, shared by all replicas. */
 export interface ApiKeyRecords {

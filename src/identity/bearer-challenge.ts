@@ -1,6 +1,6 @@
 import { ProtocolError } from '../protocol/errors.js';
 import { type Authenticated, type AuthenticationRequest, type Authenticator, Challenge } from './authenticator.js';
-import { bearerOf } from './bearer.js';
+import { bearerOf } from './bearer-token.js';
 import type { ProtectedResources } from './protected-resource.js';
 
 /** The challenge of every authenticator that reads a bearer token. */

@@ -1,7 +1,7 @@
 import { BoundedCache } from '../core/bounded-cache.js';
 import { ProtocolError } from '../protocol/errors.js';
 import { type Authenticated, type AuthenticationRequest, type Authenticator, Challenge } from './authenticator.js';
-import { bearerOf, tokenDigest } from './bearer.js';
+import { bearerOf, tokenDigest } from './bearer-token.js';
 
 export interface FailureLimits {
   /** Maximum number of failures of one address within the window. */

@@ -9,7 +9,7 @@ import {
   type BearerProblem,
   Challenge,
 } from './authenticator.js';
-import { bearerOf, tokenDigest } from './bearer.js';
+import { bearerOf, tokenDigest } from './bearer-token.js';
 import { assertedBy, type ClaimNames, type Claims } from './claims.js';
 import { type KeyResolver, KeysUnavailable } from './key-sets.js';
 import { lackingScopes, type ScopeRules } from './scopes.js';

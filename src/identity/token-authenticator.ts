@@ -1,7 +1,7 @@
 import { timingSafeEqual } from 'node:crypto';
 import { ADMIN_ROLE, type Principal, principalOf } from '../core/caller.js';
 import { type Authenticated, type AuthenticationRequest, type Authenticator, Challenge } from './authenticator.js';
-import { bearerOf, tokenDigest } from './bearer.js';
+import { bearerOf, tokenDigest } from './bearer-token.js';
 
 export interface KnownToken {
   readonly name: string;

@@ -157,7 +157,7 @@ describe('parley assess', () => {
     const { stdout } = await assessed('locked', '--config', 'named.json', '--format', 'json', '--rate', '1000');
     locked.close();
     const none = await assessed('helper', '--config', 'named.json');
-    expect([none.code, none.stderr]).toEqual([2, expect.stringContaining('helper has no address of its own')]);
+    expect([none.code, none.stderr]).toEqual([2, expect.stringContaining('helper has no URL of its own')]);
     const { notes } = JSON.parse(stdout) as Report;
     expect(notes).toContain('No MCP: initialize got 404');
     expect([...keys]).toContain(KEY);

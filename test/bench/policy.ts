@@ -1,8 +1,8 @@
 /** Microseconds per decision of a policy with 50 rules: `npm run bench:policy`. */
 import { principalOf } from '../../src/core/caller.js';
 import { type Effect, Policy } from '../../src/identity/policy/policy.js';
+import type { Question } from '../../src/identity/policy/policy-question.js';
 import { rulesOf, type WrittenRule } from '../../src/identity/policy/policy-rule.js';
-import type { Question } from '../../src/identity/policy/question.js';
 
 const RULES = 50;
 const DECISIONS = 100_000;

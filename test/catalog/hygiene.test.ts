@@ -6,7 +6,7 @@ import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, beforeAll, expect, test } from 'vitest';
-import { lintTools } from '../../src/app/lint.js';
+import { lintTools } from '../../src/app/commands/lint.js';
 import { startServe } from '../../src/app/serve.js';
 import { configFrom } from '../../src/config/load.js';
 import type { JsonObject } from '../../src/protocol/jsonrpc/raw.js';

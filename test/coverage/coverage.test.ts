@@ -90,7 +90,7 @@ test('S0-60: the areas that the founding documents name have suites', () => {
     'parity with LiteLLM': 'test/rest/reads.test.ts',
     OAuth: 'test/oauth/code-grant.test.ts',
     'raw proxy': 'test/rest/raw-proxy.test.ts',
-    flags: 'src/config/environment.test.ts',
+    flags: 'src/config/parley-variables.test.ts',
     invocation: 'test/input/sessions.test.ts',
     'private addresses': 'test/security/egress.test.ts',
     timeouts: 'test/faults/upstream-http.test.ts',

@@ -6,7 +6,7 @@ import { join } from 'node:path';
 import { Client, credentials, Metadata } from '@grpc/grpc-js';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { WebSocket } from 'ws';
-import { createApiKey, listApiKeys, type NewApiKey, revokeApiKeys } from '../../src/app/api-keys.js';
+import { createApiKey, listApiKeys, type NewApiKey, revokeApiKeys } from '../../src/app/commands/api-keys.js';
 import type { RunningGateway } from '../../src/app/running-gateway.js';
 import { startServe } from '../../src/app/serve.js';
 import { configFrom } from '../../src/config/load.js';

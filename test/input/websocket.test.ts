@@ -4,7 +4,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
 import { type ClientOptions, WebSocket } from 'ws';
-import { createApiKey, revokeApiKeys } from '../../src/app/api-keys.js';
+import { createApiKey, revokeApiKeys } from '../../src/app/commands/api-keys.js';
 import type { RunningGateway } from '../../src/app/running-gateway.js';
 import { startServe } from '../../src/app/serve.js';
 import { configFrom } from '../../src/config/load.js';

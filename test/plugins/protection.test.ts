@@ -9,7 +9,7 @@ import { toNodeHandler } from '@modelcontextprotocol/node';
 import { createMcpHandler, McpServer, ProtocolError } from '@modelcontextprotocol/server';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import * as z from 'zod';
-import { createApiKey, revokeApiKeys } from '../../src/app/api-keys.js';
+import { createApiKey, revokeApiKeys } from '../../src/app/commands/api-keys.js';
 import type { RunningGateway } from '../../src/app/running-gateway.js';
 import { startServe } from '../../src/app/serve.js';
 import { configFrom } from '../../src/config/load.js';

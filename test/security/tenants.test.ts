@@ -6,7 +6,7 @@ import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import { createApiKey } from '../../src/app/api-keys.js';
+import { createApiKey } from '../../src/app/commands/api-keys.js';
 import type { RunningGateway } from '../../src/app/running-gateway.js';
 import { startServe } from '../../src/app/serve.js';
 import { configFrom } from '../../src/config/load.js';

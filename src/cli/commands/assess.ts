@@ -211,7 +211,7 @@ async function namedTarget(name: string, config: Config): Promise<Named | undefi
 /** Every endpoint of a running gateway, and the gateway as a program. */
 async function selfNamed(config: Config, io: CommandLine['io'], file: string | undefined): Promise<Named> {
   const { listen, tls, mcp, servers, views, agents, a2a } = config;
-  const { servesSse } = await import('../../app/overview.js');
+  const { servesSse } = await import('../../app/endpoint-list.js');
   const enabled = (entries: Readonly<Record<string, { readonly enabled: boolean }>>): string[] =>
     Object.keys(entries).filter((name) => entries[name]!.enabled);
   const env = Object.entries(io.env).filter((entry): entry is [string, string] => entry[1] !== undefined);

@@ -1,7 +1,7 @@
 import { readFileSync } from 'node:fs';
 import path from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
-import type { AuditFilter, AuditReader, SignedPlace, StoredAuditRecord } from '../../app/audit-reader.js';
+import type { AuditFilter, AuditReader, SignedPlace, StoredAuditRecord } from '../../app/commands/audit-reader.js';
 import { hasConfiguration, loadConfig } from '../../config/load.js';
 import { plural } from '../../telemetry/terminal-style.js';
 import { CSV_HEADER, csvLine, jsonLine, textLine, timeOf } from '../audit-output.js';
@@ -209,7 +209,7 @@ async function reading(line: CommandLine, work: (audit: AuditReader) => Promise<
   const file = hasConfiguration({ ...io, file: text('config') }) ? text('config') : io.quickstart;
   const { config } = loadConfig({ ...io, file });
   // Loaded on demand, so that help starts fast.
-  const { openAuditReader } = await import('../../app/audit-reader.js');
+  const { openAuditReader } = await import('../../app/commands/audit-reader.js');
   const audit = await openAuditReader(config);
   try {
     return await work(audit);

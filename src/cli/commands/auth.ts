@@ -28,7 +28,7 @@ export const AUTH_DOCTOR: Command = {
   run: async (line) => {
     const { io, operands, given } = line;
     const [name = ''] = operands;
-    const { diagnoseUpstream } = await import('../../app/upstream-accounts.js');
+    const { diagnoseUpstream } = await import('../../app/commands/upstream-accounts.js');
     const found = await diagnoseUpstream(configOf(line), name);
     if (given('json')) io.stdout(`${JSON.stringify({ server: name, ...found }, null, 2)}\n`);
     else {
@@ -55,7 +55,7 @@ export const AUTH_LIST: Command = {
   examples: ['parley auth list', 'parley auth list --json'],
   run: async (line) => {
     const { io, given } = line;
-    const { listAccounts } = await import('../../app/upstream-accounts.js');
+    const { listAccounts } = await import('../../app/commands/upstream-accounts.js');
     const accounts = await listAccounts(configOf(line), quiet(), undefined);
     if (given('json')) io.stdout(`${JSON.stringify({ accounts }, null, 2)}\n`);
     else if (accounts.length === 0) io.stdout('Nobody has signed in at a server or agent.\n');
@@ -84,7 +84,7 @@ export const AUTH_LOGOUT: Command = {
   run: async (line) => {
     const { io, operands, text, given } = line;
     const [name = ''] = operands;
-    const { logOut } = await import('../../app/upstream-accounts.js');
+    const { logOut } = await import('../../app/commands/upstream-accounts.js');
     const users = await logOut(configOf(line), quiet(), name, text('user'));
     if (given('json')) io.stdout(`${JSON.stringify({ server: name, users })}\n`);
     else io.stdout(users.length === 0 ? 'Nobody was signed in.\n' : `Signed out: ${users.join(', ')}\n`);

@@ -1,10 +1,10 @@
-import type { ClientTool, ClientToolResult } from '../../app/gateway-client.js';
+import type { ClientTool, ClientToolResult } from '../../app/commands/gateway-client.js';
 import { nearest } from '../../config/problem.js';
 import type { Command, CommandLine } from '../command.js';
 import { UsageError } from '../command.js';
 import { gatewayAddress } from '../gateway-api.js';
 import { firstLine, GATEWAY_FLAGS, printJson, safeText } from '../gateway-output.js';
-import { answerer } from '../questions.js';
+import { answerer } from '../server-questions.js';
 import { connectionError } from './tools.js';
 
 const DEFAULT_SECONDS = 120;
@@ -39,7 +39,7 @@ async function call(line: CommandLine): Promise<number> {
   const address = gatewayAddress(line);
   const { url, token } = address;
   const timeout = secondsOf(text('timeout'), CALL, DEFAULT_SECONDS);
-  const { withGateway } = await import('../../app/gateway-client.js');
+  const { withGateway } = await import('../../app/commands/gateway-client.js');
   let shown = false;
   const progress = (step: { progress: number; total?: number | undefined; message?: string | undefined }): void => {
     shown = true;

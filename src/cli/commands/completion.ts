@@ -1,5 +1,5 @@
 import { type Command, HELP, UsageError } from '../command.js';
-import { bashScript, fishScript, zshScript } from '../completion.js';
+import { bashScript, fishScript, zshScript } from '../completion-scripts.js';
 
 const SCRIPTS = { bash: bashScript, zsh: zshScript, fish: fishScript } as const;
 

@@ -1,6 +1,6 @@
 import { hasConfiguration } from '../../config/load.js';
-import { checkConfig } from '../check.js';
 import { CONFIG, type Command, HELP } from '../command.js';
+import { checkConfig } from '../config-check-output.js';
 
 export const CONFIG_CHECK: Command = {
   name: 'config check',

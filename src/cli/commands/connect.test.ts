@@ -13,7 +13,7 @@ import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { afterEach, beforeEach, expect, test } from 'vitest';
 import { PLAIN } from '../../telemetry/terminal-style.js';
-import { placesOf } from '../client-files.js';
+import { placesOf } from '../client-config-files.js';
 import { main } from '../main.js';
 
 let folder: string;

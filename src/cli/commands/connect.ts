@@ -3,7 +3,7 @@ import path from 'node:path';
 import { isDeepStrictEqual } from 'node:util';
 import { jsonMember, removeJsonMember, setJsonMember } from '../../config/json-edit.js';
 import { nearest } from '../../config/problem.js';
-import { CLIENTS, type ClientFiles, placesOf } from '../client-files.js';
+import { CLIENTS, type ClientFiles, placesOf } from '../client-config-files.js';
 import { CONFIG, type Command, type CommandLine, HELP, JSON_OUTPUT, UsageError } from '../command.js';
 import { gatewayAddress, URL_FLAG } from '../gateway-api.js';
 import { BIN } from '../own-program.js';

@@ -1,13 +1,13 @@
 import { statSync } from 'node:fs';
 import path from 'node:path';
-import { readEntry } from '../../config/entry.js';
 import { importText, LARGEST_FILE } from '../../config/import/detect.js';
 import type { Imported, ImportedEntry } from '../../config/import/entries.js';
 import { mergeEntries } from '../../config/import/merge.js';
 import { withoutSecrets } from '../../config/import/secrets.js';
 import { configFrom } from '../../config/load.js';
 import { ConfigError } from '../../config/problem.js';
-import { discoverableFiles } from '../client-files.js';
+import { readEntry } from '../../config/upstream-entry.js';
+import { discoverableFiles } from '../client-config-files.js';
 import {
   type CliEnvironment,
   CONFIG,

@@ -1,4 +1,4 @@
-import type { ApiKey } from '../../app/api-keys.js';
+import type { ApiKey } from '../../app/commands/api-keys.js';
 import { hasConfiguration, loadConfig } from '../../config/load.js';
 import type { Config } from '../../config/schema.js';
 import { columns } from '../../telemetry/terminal-style.js';
@@ -33,7 +33,7 @@ export const KEYS_CREATE: Command = {
   run: async (line) => {
     const { io, operands, text, given } = line;
     const [name = ''] = operands;
-    const { createApiKey } = await import('../../app/api-keys.js');
+    const { createApiKey } = await import('../../app/commands/api-keys.js');
     const config = configOf(line);
     const created = await createApiKey(config, {
       name,
@@ -64,7 +64,7 @@ export const KEYS_LIST: Command = {
   examples: ['parley keys list', 'parley keys list --name ci --json'],
   run: async (line) => {
     const { io, text, given } = line;
-    const { listApiKeys } = await import('../../app/api-keys.js');
+    const { listApiKeys } = await import('../../app/commands/api-keys.js');
     const keys = await listApiKeys(configOf(line), text('name'));
     if (given('json')) print(io, { keys: keys.map(shown) });
     else io.stdout(keys.length === 0 ? 'There are no API keys.\n' : `${columns(keys.map(rowOf))}\n`);
@@ -84,7 +84,7 @@ export const KEYS_REVOKE: Command = {
   run: async (line) => {
     const { io, operands, given } = line;
     const [which = ''] = operands;
-    const { revokeApiKeys } = await import('../../app/api-keys.js');
+    const { revokeApiKeys } = await import('../../app/commands/api-keys.js');
     const revoked = await revokeApiKeys(configOf(line), which);
     if (given('json')) print(io, { revoked });
     else if (revoked.length === 0) io.stdout(`${which} is revoked already.\n`);

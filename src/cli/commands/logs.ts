@@ -1,7 +1,7 @@
 import type { Command } from '../command.js';
 import { gatewayAddress } from '../gateway-api.js';
 import { GATEWAY_FLAGS } from '../gateway-output.js';
-import { fetchLogs, logsText } from '../logs.js';
+import { fetchLogs, logsText } from '../logs-output.js';
 
 export const LOGS: Command = {
   name: 'logs',

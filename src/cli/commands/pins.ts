@@ -1,7 +1,7 @@
-import type { PinCommands, PinDetail } from '../../app/pin-records.js';
+import type { PinCommands, PinDetail } from '../../app/commands/pins.js';
 import { hasConfiguration, loadConfig } from '../../config/load.js';
 import { CONFIG, type Command, type CommandLine, type Flag, HELP, JSON_OUTPUT, UsageError } from '../command.js';
-import { diffText, listText, pinJson, stateOf, type Visible } from '../pins.js';
+import { diffText, listText, pinJson, stateOf, type Visible } from '../pins-output.js';
 
 const ALL: Flag = { name: 'all', description: 'Approve the items of every server.' };
 const FLAGS: readonly Flag[] = [CONFIG, JSON_OUTPUT, HELP];
@@ -14,7 +14,7 @@ async function open(
 ): Promise<number> {
   const file = hasConfiguration({ ...io, file: text('config') }) ? text('config') : io.quickstart;
   const { config } = loadConfig({ ...io, file });
-  const { withPins, visibleText } = await import('../../app/pin-records.js');
+  const { withPins, visibleText } = await import('../../app/commands/pins.js');
   return withPins(config, (pins) => work(pins, visibleText));
 }
 

@@ -45,7 +45,7 @@ export const PLUGIN_CHECK: Command = {
   flags: [JSON_OUTPUT, HELP],
   examples: ['parley plugin check guard.mjs', 'parley plugin check guard.mjs --json'],
   run: async ({ io, operands: [file = ''], given }) => {
-    const { checkPlugin, PluginLoadError } = await import('../../app/plugin-check.js');
+    const { checkPlugin, PluginLoadError } = await import('../../app/commands/plugin-check.js');
     try {
       const facts = await checkPlugin(file, io.cwd);
       if (given('json')) io.stdout(`${JSON.stringify({ ok: true, ...facts })}\n`);

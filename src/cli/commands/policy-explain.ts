@@ -1,4 +1,4 @@
-import type { Explanation } from '../../app/policy-cases.js';
+import type { Explanation } from '../../app/commands/policy-cases.js';
 import { loadConfig } from '../../config/load.js';
 import { CONFIG, type Command, type Flag, HELP, JSON_OUTPUT, UsageError } from '../command.js';
 
@@ -20,7 +20,7 @@ export const POLICY_EXPLAIN: Command = {
   ],
   run: async ({ io, operands: [caller = '', tool = ''], text, given }) => {
     const { config } = loadConfig({ ...io, file: text('config') });
-    const { PolicyCases, CaseError } = await import('../../app/policy-cases.js');
+    const { PolicyCases, CaseError } = await import('../../app/commands/policy-cases.js');
     const object = (flag: Flag): object | undefined => {
       const written = text(flag.name);
       return written === undefined ? undefined : jsonObject(written, `--${flag.name}`);

@@ -1,7 +1,7 @@
 import { readFileSync } from 'node:fs';
 import { resolve } from 'node:path';
 import { parse } from 'yaml';
-import type { CaseResult } from '../../app/policy-cases.js';
+import type { CaseResult } from '../../app/commands/policy-cases.js';
 import { loadConfig } from '../../config/load.js';
 import { CONFIG, type Command, HELP, JSON_OUTPUT, UsageError } from '../command.js';
 
@@ -20,7 +20,7 @@ export const POLICY_TEST: Command = {
   ],
   run: async ({ io, operands: [file = ''], text, given }) => {
     const { config } = loadConfig({ ...io, file: text('config') });
-    const { PolicyCases, CaseError } = await import('../../app/policy-cases.js');
+    const { PolicyCases, CaseError } = await import('../../app/commands/policy-cases.js');
     let results: CaseResult[];
     try {
       results = new PolicyCases(config).test(casesIn(resolve(io.cwd, file)));

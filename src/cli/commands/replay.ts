@@ -1,6 +1,6 @@
 import { readFileSync, statSync } from 'node:fs';
 import path from 'node:path';
-import type { RecordedCall, ReplayedCall } from '../../app/replay.js';
+import type { RecordedCall, ReplayedCall } from '../../app/commands/replay.js';
 import { paint } from '../../telemetry/terminal-style.js';
 import { CONFIG, type Command, type CommandLine, HELP, JSON_OUTPUT, UsageError } from '../command.js';
 import { type GatewayAddress, gatewayAddress, URL_FLAG } from '../gateway-api.js';
@@ -62,8 +62,8 @@ async function replay(line: CommandLine): Promise<number> {
   const timeout = secondsOf(text('timeout'), REPLAY, DEFAULT_SECONDS);
   const calls = chosen(recordedIn(path.resolve(io.cwd, operands[0] ?? '')), line);
   const ignore = (text('ignore') ?? '').split(',').filter((pointer) => pointer !== '');
-  const { withGateway } = await import('../../app/gateway-client.js');
-  const { replay: run } = await import('../../app/replay.js');
+  const { withGateway } = await import('../../app/commands/gateway-client.js');
+  const { replay: run } = await import('../../app/commands/replay.js');
   const replayed: ReplayedCall[] = [];
   await withGateway({ url, token }, async (client) => {
     for await (const call of run(calls, { client, active: given('active'), ignore, timeout })) {

@@ -1,4 +1,4 @@
-import type { PoolReplay } from '../../app/choice-log.js';
+import type { PoolReplay } from '../../app/replica-choice-log.js';
 import { loadConfig } from '../../config/load.js';
 import { columns, oneLine, paint, type Style } from '../../telemetry/terminal-style.js';
 import { CONFIG, type Command, HELP, JSON_OUTPUT } from '../command.js';
@@ -17,7 +17,7 @@ export const ROUTING_REPLAY: Command = {
   examples: ['parley routing replay', 'parley routing replay weather --json'],
   run: async ({ io, operands: [only], text, given }) => {
     const { config } = loadConfig({ ...io, file: text('config') });
-    const { replayStored } = await import('../../app/choice-log.js');
+    const { replayStored } = await import('../../app/replica-choice-log.js');
     const pools = await replayStored(config, only);
     io.stdout(given('json') ? `${JSON.stringify({ pools }, null, 2)}\n` : replayText(pools, io.style));
     return 0;

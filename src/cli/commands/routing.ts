@@ -158,7 +158,7 @@ async function forget({ io, text, given }: CommandLine): Promise<number> {
     throw new UsageError('say what to forget: --caller, --server or --tool, or --all alone', ROUTING_FORGET);
   const file = hasConfiguration({ ...io, file: text('config') }) ? text('config') : io.quickstart;
   const { config } = loadConfig({ ...io, file });
-  const { forgetOutcomes } = await import('../../app/routing-records.js');
+  const { forgetOutcomes } = await import('../../app/commands/forget-routing.js');
   const removed = await forgetOutcomes(config, what);
   io.stdout(given('json') ? `${JSON.stringify({ removed })}\n` : `Forgot ${removed} outcomes.\n`);
   return 0;

@@ -28,7 +28,7 @@ async function send(line: CommandLine): Promise<number> {
   const [agent = '', message = ''] = operands;
   const address = gatewayAddress(line);
   const timeout = secondsOf(text('timeout'), SEND, DEFAULT_SECONDS);
-  const { replyTexts, sendText } = await import('../../app/agent-client.js');
+  const { replyTexts, sendText } = await import('../../app/commands/agent-client.js');
   const path = `/a2a/${encodeURIComponent(agent.toLowerCase())}`;
   let state = '';
   const sent = sendText({

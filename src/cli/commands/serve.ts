@@ -3,15 +3,15 @@ import { ConfigReloader, logProblems } from '../../app/config-reloader.js';
 import { boundYoungGeneration } from '../../app/heap-limits.js';
 import { watchFailures } from '../../app/process-failures.js';
 import type { RunningGateway } from '../../app/running-gateway.js';
-import { formatListen } from '../../config/address.js';
+import { formatListen } from '../../config/address-fields.js';
 import { hasConfiguration, loadConfig } from '../../config/load.js';
 import type { Config } from '../../config/schema.js';
 import { followLevelSignal, LogLevelSwitch } from '../../telemetry/log-level.js';
 import { callLog, createLog, writesText } from '../../telemetry/log-output.js';
 import { type CliEnvironment, CONFIG, type Command, HELP } from '../command.js';
 import { welcomeText } from '../quickstart-welcome.js';
-import { type Reloads, withReloads } from '../reload.js';
-import { summaryText } from '../summary.js';
+import { type Reloads, withReloads } from '../reload-signals.js';
+import { summaryText } from '../startup-summary.js';
 
 export const SERVE: Command = {
   name: 'serve',

@@ -7,7 +7,7 @@ import type { Config } from '../../config/schema.js';
 import { followLevelSignal, LogLevelSwitch } from '../../telemetry/log-level.js';
 import { callLog, createLog } from '../../telemetry/log-output.js';
 import { type CliEnvironment, CONFIG, type Command, HELP, UsageError } from '../command.js';
-import { type Reloads, withReloads } from '../reload.js';
+import { type Reloads, withReloads } from '../reload-signals.js';
 
 export const STDIO: Command = {
   name: 'stdio',

@@ -1,7 +1,7 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { CONFIG, type Command, type CommandLine, type Flag, HELP } from '../command.js';
 import { gatewayAddress, TOKEN_FLAG, URL_FLAG } from '../gateway-api.js';
-import { followTail, tailText } from '../tail.js';
+import { followTail, tailText } from '../tail-output.js';
 
 /** Filters of calls. */
 export const CALL_FILTERS: readonly Flag[] = [

@@ -18,7 +18,7 @@ async function tools(line: CommandLine): Promise<number> {
   const { io, operands, given } = line;
   const address = gatewayAddress(line);
   const { url, token } = address;
-  const { withGateway } = await import('../../app/gateway-client.js');
+  const { withGateway } = await import('../../app/commands/gateway-client.js');
   const path = operands[0] === undefined ? '/mcp' : `/mcp/${encodeURIComponent(operands[0].toLowerCase())}`;
   const found = await withGateway({ url: `${url}${path}`, token }, (gateway) => gateway.tools()).catch(
     (error: unknown) => {

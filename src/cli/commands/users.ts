@@ -9,7 +9,7 @@ import { readPassword } from '../password-input.js';
 const configOf = ({ io, text }: CommandLine): Config => loadConfig({ ...io, file: text('config') }).config;
 
 /** Loaded on demand, so that help starts fast. */
-const app = () => import('../../app/users.js');
+const app = () => import('../../app/commands/users.js');
 
 function report(io: CliEnvironment, json: boolean, value: object, sentence: string): number {
   io.stdout(json ? `${JSON.stringify(value, null, 2)}\n` : `${sentence}\n`);

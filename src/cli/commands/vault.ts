@@ -1,4 +1,4 @@
-import type { ShownSecret } from '../../app/vault-admin.js';
+import type { ShownSecret } from '../../app/commands/vault.js';
 import { hasConfiguration, loadConfig } from '../../config/load.js';
 import type { Config } from '../../config/schema.js';
 import { columns } from '../../telemetry/terminal-style.js';
@@ -25,7 +25,7 @@ export const VAULT_LIST: Command = {
   examples: ['parley vault list', 'parley vault list --upstream github --json'],
   run: async (line) => {
     const { io, text, given } = line;
-    const { listSecrets } = await import('../../app/vault-admin.js');
+    const { listSecrets } = await import('../../app/commands/vault.js');
     const rows = await listSecrets(configOf(line), { caller: text('caller'), upstream: text('upstream') });
     if (given('json')) io.stdout(`${JSON.stringify({ credentials: rows.map(asJson) }, null, 2)}\n`);
     else io.stdout(rows.length === 0 ? 'There are no credentials in the vault.\n' : `${columns(rows.map(asRow))}\n`);
@@ -45,7 +45,7 @@ export const VAULT_ROTATE: Command = {
   examples: ['parley vault rotate', 'parley vault rotate --config parley.yaml --json'],
   run: async (line) => {
     const { io, given } = line;
-    const { rotateSecrets } = await import('../../app/vault-admin.js');
+    const { rotateSecrets } = await import('../../app/commands/vault.js');
     const result = await rotateSecrets(configOf(line));
     const { keyId, rewritten, failed } = result;
     if (given('json')) io.stdout(`${JSON.stringify(result)}\n`);
@@ -82,7 +82,7 @@ export const VAULT_FORGET: Command = {
     if (id === undefined && caller === undefined && upstream === undefined)
       throw new UsageError('vault forget needs --id, --caller or --upstream', VAULT_FORGET);
     if (id !== undefined && id.length < 8) throw new UsageError('--id needs at least 8 characters', VAULT_FORGET);
-    const { forgetSecrets } = await import('../../app/vault-admin.js');
+    const { forgetSecrets } = await import('../../app/commands/vault.js');
     const rows = await forgetSecrets(configOf(line), { id, caller, upstream });
     if (given('json')) io.stdout(`${JSON.stringify({ forgotten: rows.map(asJson) }, null, 2)}\n`);
     else if (rows.length > 0) io.stdout(`Removed:\n${columns(rows.map(asRow))}\n`);

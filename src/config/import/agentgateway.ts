@@ -1,5 +1,5 @@
 import path from 'node:path';
-import { plainName } from '../imports.js';
+import { plainName } from '../keys-of-other-programs.js';
 import { type FieldNote, type ImportedEntry, isMap, type JsonMap, listOf, mapOf, Notes, textOf } from './entries.js';
 
 /** Whether a file is a configuration of agentgateway. */

@@ -1,8 +1,8 @@
 import path from 'node:path';
-import { inputVariable } from '../expand.js';
-import { adaptRoot, plainName } from '../imports.js';
+import { inputVariable } from '../expand-variables.js';
+import { adaptRoot, plainName } from '../keys-of-other-programs.js';
+import { fromValue, type Raw, type RawMap } from '../parsed-file.js';
 import { Problems } from '../problem.js';
-import { fromValue, type Raw, type RawMap } from '../raw.js';
 import { type FieldNote, type ImportedEntry, isMap, type Json, type JsonMap, mapOf, Notes, textOf } from './entries.js';
 
 /** A map of servers in a file of an MCP client or of LiteLLM. */

@@ -1,6 +1,6 @@
 import path from 'node:path';
+import { parseText, type Raw } from '../parsed-file.js';
 import { ConfigError, Problems } from '../problem.js';
-import { parseText, type Raw } from '../raw.js';
 import { importAgentgateway, isAgentgateway } from './agentgateway.js';
 import { importServers, otherKeys, type ServerMap } from './client-files.js';
 import { importDockerCatalog, isDockerCatalog } from './docker-catalog.js';

@@ -1,4 +1,4 @@
-import { plainName } from '../imports.js';
+import { plainName } from '../keys-of-other-programs.js';
 import {
   type ImportedEntry,
   isMap,

@@ -9,7 +9,7 @@ import { OWN_CLIENT, PATHS } from './paths.js';
 import { buildProvider, type ProviderSettings } from './provider.js';
 import { revokeGrant } from './record-adapter.js';
 import type { RevocationList } from './revocation-list.js';
-import type { Revocations } from './revocations.js';
+import type { Revocations } from './revoke-tokens.js';
 import { ALGORITHM, type CurrentKeys, type SigningKeys } from './signing-keys.js';
 
 export interface OAuthServerOptions {

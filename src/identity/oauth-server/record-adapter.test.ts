@@ -6,7 +6,7 @@ import { SILENT } from '../../telemetry/log.js';
 import { RecordAdapter, type RecordAdapterOptions, revokeGrant, USED_CLIENT } from './record-adapter.js';
 import { recordId } from './record-id.js';
 import { RevocationList } from './revocation-list.js';
-import { Revocations } from './revocations.js';
+import { Revocations } from './revoke-tokens.js';
 
 describe.each(ENGINES)('records of the authorization server on %s', (engine) => {
   let cluster: Cluster;

@@ -2,7 +2,7 @@ import { type Adapter, type AdapterPayload, errors } from 'oidc-provider';
 import type { Seal } from '../../core/seal.js';
 import type { OAuthRecords, StoredOAuthRecord } from '../../state/index.js';
 import { recordId } from './record-id.js';
-import type { Revocations } from './revocations.js';
+import type { Revocations } from './revoke-tokens.js';
 
 const MINUTE = 60_000;
 const DAY = 24 * 60 * MINUTE;

@@ -4,8 +4,8 @@ import { principalOf } from '../../core/caller.js';
 import type { JsonObject } from '../../protocol/jsonrpc/raw.js';
 import { Condition, ConditionError, type Truth } from './condition.js';
 import { Failure } from './failure.js';
+import { Facts, type Question } from './policy-question.js';
 import { isProblem, readCondition } from './policy-rule.js';
-import { Facts, type Question } from './question.js';
 
 const ADA = principalOf({ subject: 'ada', roles: ['staff'], groups: ['eng'], claims: { email: 'ada@example.com' } });
 

@@ -1,7 +1,7 @@
 import { type ASTNode, serialize } from '@marcbachmann/cel-js';
-import { directLeaf } from './direct-leaf.js';
 import { beginEvaluation, visitedElements } from './evaluation-cost.js';
 import { Failure } from './failure.js';
+import { fastComparison } from './fast-comparisons.js';
 import { compilePattern } from './linear-regex.js';
 import {
   ENVIRONMENT,
@@ -176,7 +176,7 @@ function split(ast: ASTNode): Node {
   const text = serialize(ast).replaceAll(LINEAR_MATCHES, 'matches');
   const library = withoutStacks(checked(text).evaluate);
   const reads = readsOf(ast);
-  const evaluate = directLeaf(ast, library);
+  const evaluate = fastComparison(ast, library);
   return { kind: 'leaf', text, reads, evaluate, ofTool: evaluate === library && reads.every(isOfTool) };
 }
 

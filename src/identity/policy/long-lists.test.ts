@@ -5,8 +5,8 @@ import type { JsonObject } from '../../protocol/jsonrpc/raw.js';
 import { SILENT } from '../../telemetry/log.js';
 import { type Effect, Policy } from './policy.js';
 import { PolicyAdmission } from './policy-admission.js';
+import { visibilityOf } from './policy-question.js';
 import { rulesOf, type WrittenRule } from './policy-rule.js';
-import { visibilityOf } from './question.js';
 
 const RULES = 50;
 const ADA = principalOf({ subject: 'ada', roles: ['staff'] });

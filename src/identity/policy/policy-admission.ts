@@ -5,8 +5,8 @@ import { type Caller, GATEWAY, type Principal } from '../../core/caller.js';
 import { ProtocolError } from '../../protocol/errors.js';
 import type { Log } from '../../telemetry/log.js';
 import { type Decision, type OnFailure, Policy, type Rule } from './policy.js';
+import { type Question, questionOf, visibilityOf } from './policy-question.js';
 import { rulesOf, type WrittenRule } from './policy-rule.js';
-import { type Question, questionOf, visibilityOf } from './question.js';
 import { Throttled } from './throttled.js';
 
 export interface PolicySettings {

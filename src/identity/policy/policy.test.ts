@@ -3,8 +3,8 @@ import { principalOf } from '../../core/caller.js';
 import { ROUTE } from '../../protocol/a2a/model.js';
 import type { JsonObject } from '../../protocol/jsonrpc/raw.js';
 import { type Effect, Policy } from './policy.js';
+import type { Question } from './policy-question.js';
 import { rulesOf, type WrittenRule } from './policy-rule.js';
-import type { Question } from './question.js';
 
 const ADA = principalOf({ subject: 'ada', roles: ['staff'] });
 const failures: string[] = [];

@@ -1,7 +1,7 @@
 import type { Principal } from '../../core/caller.js';
 import type { Condition, PartValue, Truth } from './condition.js';
 import { Failure } from './failure.js';
-import { Facts, type Question, type Subject } from './question.js';
+import { Facts, type Question, type Subject } from './policy-question.js';
 import { isOfCaller, type VariableName } from './variables.js';
 
 export const EFFECTS = ['allow', 'deny', 'approve'] as const;

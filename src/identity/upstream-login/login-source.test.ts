@@ -8,8 +8,8 @@ import { SILENT } from '../../telemetry/log.js';
 import { type CredentialSource, type CredentialTarget, configuredCredential } from '../upstream-credentials.js';
 import { SingleFlightRefresh } from '../vault/single-flight-refresh.js';
 import { Vault } from '../vault/vault.js';
+import { Logins } from './login-flow.js';
 import type { LoginSecret, TokenServer } from './login-tokens.js';
-import { Logins } from './logins.js';
 import type { Fetch } from './oauth-library.js';
 
 const HERE = 'https://tools.example/mcp';

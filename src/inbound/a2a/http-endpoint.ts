@@ -4,9 +4,9 @@ import { namedParameter } from '../http/named-parameter.js';
 import type { Fallback, Parameter, Route } from '../http/route.js';
 import { restErrors } from './error-response.js';
 import type { HttpBinding, HttpBindingOptions } from './http-binding.js';
-import { JsonRpcBinding } from './jsonrpc.js';
+import { JsonRpcBinding } from './jsonrpc-binding.js';
 import { BASES, ROOTS } from './paths.js';
-import { RestBinding } from './rest.js';
+import { RestBinding } from './rest-binding.js';
 import { StreamHost, type StreamTimes } from './streams.js';
 
 export interface A2aHttpEndpointOptions extends Omit<HttpBindingOptions, 'streams'> {

@@ -4,8 +4,8 @@ import type { StreamResponse } from '../../protocol/a2a/model.js';
 import type { VersionBehavior } from '../../protocol/a2a/version-behavior.js';
 import { onOneLine } from '../../protocol/jsonrpc/json-pieces.js';
 import type { JsonValue } from '../../protocol/jsonrpc/raw.js';
+import { EventResponse } from '../http/event-stream-response.js';
 import type { InboundResponse } from '../http/response.js';
-import { EventResponse } from '../http/stream.js';
 import { wireEvents } from './wire-events.js';
 
 export interface StreamTimes {

@@ -2,12 +2,12 @@ import { type AuditTrail, actorOf } from '../../core/audit-trail.js';
 import type { CallContents, CallRecordings } from '../../core/call-recording.js';
 import type { TailLine } from '../../core/live-tail.js';
 import { ofWholeGateway } from '../../core/whole-admin.js';
-import { maskValues } from '../../identity/masked-values.js';
+import { maskValues } from '../../identity/mask-json-values.js';
 import { ProtocolError } from '../../protocol/errors.js';
 import { writeEvent } from '../../protocol/sse/writer.js';
 import { PROBLEM } from '../api/operation.js';
+import { EventResponse, STREAM_AGE } from '../http/event-stream-response.js';
 import type { ErrorFormat, RequestContext, Route, RouteApi } from '../http/route.js';
-import { EventResponse, STREAM_AGE } from '../http/stream.js';
 import { filterOf, TAIL_FILTERS } from './tail-endpoint.js';
 
 const PATH = '/api/v1/recording';

@@ -2,8 +2,8 @@ import { isAdmin, type Principal } from '../../core/caller.js';
 import type { LiveTail, TailLine } from '../../core/live-tail.js';
 import { ProtocolError } from '../../protocol/errors.js';
 import { writeEvent } from '../../protocol/sse/writer.js';
+import { EventResponse, STREAM_AGE } from '../http/event-stream-response.js';
 import type { ErrorFormat, Query, RequestContext, Route } from '../http/route.js';
-import { EventResponse, STREAM_AGE } from '../http/stream.js';
 
 const PATH = '/api/v1/tail';
 export const TAIL_FILTERS: readonly string[] = ['server', 'tool', 'caller', 'outcome'];

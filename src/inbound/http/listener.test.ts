@@ -5,6 +5,7 @@ import { failed } from '../../../test/support/raw-http-clients.js';
 import { TokenAuthenticator } from '../../identity/token-authenticator.js';
 import { ProtocolError } from '../../protocol/errors.js';
 import { SILENT } from '../../telemetry/log.js';
+import { EventResponse } from './event-stream-response.js';
 import { Origins } from './host-and-origin.js';
 import { Listener, type ListenerSettings, SETTINGS } from './listener.js';
 import type { InboundRequest } from './request.js';
@@ -13,7 +14,6 @@ import type { ErrorFormat, Route } from './route.js';
 import { RouteTable } from './route-table.js';
 import { sendText } from './send-body.js';
 import { HttpServer } from './server.js';
-import { EventResponse } from './stream.js';
 
 type Handle = (req: InboundRequest, res: InboundResponse) => void;
 

@@ -6,10 +6,10 @@ import { type RpcRequest, readIncoming, writeResult } from '../../protocol/jsonr
 import { HTTP_SSE } from '../../protocol/mcp/revisions/index.js';
 import { writeEvent } from '../../protocol/sse/writer.js';
 import { accepted, isJson } from '../http/accept-header.js';
+import { EventResponse } from '../http/event-stream-response.js';
 import type { InboundResponse } from '../http/response.js';
 import type { RequestContext, Route } from '../http/route.js';
 import { sendBody } from '../http/send-body.js';
-import { EventResponse } from '../http/stream.js';
 import { MCP_ERRORS } from './early-refusal.js';
 import { sendPage } from './html-page.js';
 import type { InfoPage } from './info-page.js';

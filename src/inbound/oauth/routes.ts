@@ -20,7 +20,7 @@ import {
   surplusFlows,
   withoutFlowCookies,
 } from './flow-cookies.js';
-import type { InteractionPages } from './interaction-pages.js';
+import type { InteractionPages } from './login-and-consent.js';
 import { OAUTH_ERRORS } from './oauth-errors.js';
 import { pageHeaders } from './page-response.js';
 import { STYLE } from './style.js';

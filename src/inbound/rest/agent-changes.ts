@@ -5,8 +5,8 @@ import { ofWholeGateway } from '../../core/whole-admin.js';
 import { ProtocolError } from '../../protocol/errors.js';
 import { isObject, type JsonObject } from '../../protocol/jsonrpc/raw.js';
 import type { ErrorFormat, Method, RequestContext, Route } from '../http/route.js';
-import { type BodyLimits, readBody, restCaller, send } from './exchange.js';
 import { REST_ERRORS } from './rest-errors.js';
+import { type BodyLimits, readBody, restCaller, send } from './rest-request.js';
 
 export interface AgentChangesOptions {
   readonly registry: UpstreamRegistry;

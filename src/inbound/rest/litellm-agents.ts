@@ -5,8 +5,8 @@ import { hybridCard } from '../../protocol/a2a/index.js';
 import { ProtocolError } from '../../protocol/errors.js';
 import type { CardReader } from '../a2a/card-endpoint.js';
 import type { RequestContext, Route } from '../http/route.js';
-import { restCaller, send } from './exchange.js';
 import { REST_ERRORS } from './rest-errors.js';
+import { restCaller, send } from './rest-request.js';
 
 /** An agent as it was configured or registered. */
 export interface AgentEntry {

@@ -1,10 +1,10 @@
 import type { ConnectLinks } from '../../identity/upstream-login/connect-links.js';
-import type { Logins } from '../../identity/upstream-login/logins.js';
+import type { Logins } from '../../identity/upstream-login/login-flow.js';
 import { ProtocolError } from '../../protocol/errors.js';
 import type { RequestContext, Route } from '../http/route.js';
 import { sendJson } from '../http/send-body.js';
-import { privateHeaders } from './exchange.js';
 import { REST_ERRORS } from './rest-errors.js';
+import { privateHeaders } from './rest-request.js';
 import type { ServerLookup } from './server-lookup.js';
 
 export interface LiteLlmOAuthOptions {

@@ -2,8 +2,8 @@ import type { ServerGateway } from '../../core/gateway.js';
 import { ProtocolError } from '../../protocol/errors.js';
 import type { Implementation } from '../../protocol/mcp/model.js';
 import type { RequestContext, Route } from '../http/route.js';
-import { type BodyLimits, NO_PARAMS, readBody, requiredText, restCall, restCaller, send } from './exchange.js';
 import { REST_ERRORS } from './rest-errors.js';
+import { type BodyLimits, NO_PARAMS, readBody, requiredText, restCall, restCaller, send } from './rest-request.js';
 import type { ServerLookup } from './server-lookup.js';
 import { argumentsIn, callTool, sendToolResult } from './tool-call.js';
 

@@ -6,8 +6,8 @@ import { RawObject } from '../../protocol/jsonrpc/raw.js';
 import type { InboundRequest } from '../http/request.js';
 import type { InboundResponse } from '../http/response.js';
 import type { RequestContext, Route } from '../http/route.js';
-import { restCall, restCaller } from './exchange.js';
 import { REST_ERRORS } from './rest-errors.js';
+import { restCall, restCaller } from './rest-request.js';
 import type { ServerLookup } from './server-lookup.js';
 
 export interface RawProxyOptions {

@@ -4,6 +4,7 @@ import { type JsonObject, RawObject } from '../../protocol/jsonrpc/raw.js';
 import type { Implementation } from '../../protocol/mcp/model.js';
 import { baseFor } from '../http/base-url.js';
 import type { Method, RequestContext, Route } from '../http/route.js';
+import { REST_ERRORS } from './rest-errors.js';
 import {
   type BodyLimits,
   NO_PARAMS,
@@ -13,8 +14,7 @@ import {
   restCaller,
   send,
   sendBytes,
-} from './exchange.js';
-import { REST_ERRORS } from './rest-errors.js';
+} from './rest-request.js';
 import { selectedView } from './selected-view.js';
 import type { ServerEntry, ServerFacts, ServerFactsReader, Transport } from './server-facts.js';
 import { argumentsIn, callTool, plainResult, type ToolCall } from './tool-call.js';

@@ -4,9 +4,9 @@ import type { UpstreamEntry, UpstreamRegistry } from '../../core/upstream-regist
 import { ofWholeGateway } from '../../core/whole-admin.js';
 import { ProtocolError } from '../../protocol/errors.js';
 import type { Method, RequestContext, Route } from '../http/route.js';
-import { type BodyLimits, readBody, requiredText, restCaller, send } from './exchange.js';
 import { rowOf } from './litellm-servers.js';
 import { REST_ERRORS } from './rest-errors.js';
+import { type BodyLimits, readBody, requiredText, restCaller, send } from './rest-request.js';
 import { serverOf } from './routeiq.js';
 import { newServerId, readServerBody, type ServerBody, withoutRemovals } from './server-body.js';
 import type { ServerFacts, ServerFactsReader } from './server-facts.js';

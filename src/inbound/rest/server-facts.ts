@@ -5,7 +5,7 @@ import { type ServerGateway, View } from '../../core/gateway.js';
 import type { UpstreamStatus } from '../../core/upstream.js';
 import { isObject, type JsonObject } from '../../protocol/jsonrpc/raw.js';
 import type { RequestContext } from '../http/route.js';
-import { NO_PARAMS, restCall, restCaller } from './exchange.js';
+import { NO_PARAMS, restCall, restCaller } from './rest-request.js';
 import { selectedView } from './selected-view.js';
 import { noServer } from './server-lookup.js';
 

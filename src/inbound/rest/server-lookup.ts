@@ -3,7 +3,7 @@ import type { Catalog } from '../../core/catalog/catalog.js';
 import { oneServer, type View } from '../../core/gateway.js';
 import { ProtocolError } from '../../protocol/errors.js';
 import type { RequestContext } from '../http/route.js';
-import { restCaller } from './exchange.js';
+import { restCaller } from './rest-request.js';
 import { selectedView } from './selected-view.js';
 
 /** The error for a server that does not exist. A server that the caller may not see gets the same error. */

@@ -5,8 +5,8 @@ import { ofWholeGateway } from '../../core/whole-admin.js';
 import { ProtocolError, UpstreamRpcError } from '../../protocol/errors.js';
 import type { JsonObject } from '../../protocol/jsonrpc/raw.js';
 import type { RequestContext, Route } from '../http/route.js';
-import { type BodyLimits, NO_PARAMS, readBody, restCall, restCaller, send } from './exchange.js';
 import { REST_ERRORS } from './rest-errors.js';
+import { type BodyLimits, NO_PARAMS, readBody, restCall, restCaller, send } from './rest-request.js';
 import { newServerId, readServerBody, withoutRemovals } from './server-body.js';
 
 export interface ServerTrialOptions {

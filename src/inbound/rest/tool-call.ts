@@ -7,7 +7,7 @@ import type { Implementation } from '../../protocol/mcp/model.js';
 import { NEWEST_LEGACY } from '../../protocol/mcp/revisions/index.js';
 import { encodeResult } from '../../protocol/mcp/translate/result.js';
 import type { RequestContext } from '../http/route.js';
-import { restCall, restCaller, sendBytes } from './exchange.js';
+import { restCall, restCaller, sendBytes } from './rest-request.js';
 
 export interface ToolCall {
   readonly server: string;

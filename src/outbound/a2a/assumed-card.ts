@@ -1,6 +1,6 @@
 import type { JsonObject } from '../../protocol/jsonrpc/raw.js';
-import { baseOf } from './discovery.js';
-import { BINDINGS, type Choice } from './interfaces.js';
+import { baseOf } from './card-discovery.js';
+import { BINDINGS, type Choice } from './interface-choice.js';
 
 /** Builds a card for an agent that serves no card. The configuration must contain the agent's version and binding. */
 export function assumedCard(name: string, { url, version, binding }: Choice): JsonObject | undefined {

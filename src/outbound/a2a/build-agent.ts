@@ -15,12 +15,12 @@ import { shownUrl } from '../shown-url.js';
 import type { AgentContext } from './agent-context.js';
 import { assumedCard } from './assumed-card.js';
 import { CardCache, type SignaturePolicy } from './card-cache.js';
+import { CardSource } from './card-discovery.js';
 import { loginServerOf } from './card-login.js';
 import { SecurityMatch } from './card-security.js';
-import { CardSource } from './discovery.js';
-import type { BindingSetting, Choice, VersionSetting } from './interfaces.js';
+import { type KeySetting, Signatures } from './card-signature-check.js';
+import type { BindingSetting, Choice, VersionSetting } from './interface-choice.js';
 import { RemoteAgent } from './remote-agent.js';
-import { type KeySetting, Signatures } from './signatures.js';
 import { WIRES } from './wire-per-binding.js';
 
 /** The configuration of one agent. */

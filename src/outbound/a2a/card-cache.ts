@@ -6,8 +6,8 @@ import { ProtocolError } from '../../protocol/errors.js';
 import type { JsonObject } from '../../protocol/jsonrpc/raw.js';
 import type { AgentContext } from './agent-context.js';
 import { invalidReply, untrusted } from './agent-errors.js';
-import { type CardSource, type FetchedCard, NoCard } from './discovery.js';
-import type { Signatures, Verified } from './signatures.js';
+import { type CardSource, type FetchedCard, NoCard } from './card-discovery.js';
+import type { Signatures, Verified } from './card-signature-check.js';
 
 export type SignaturePolicy = 'ignore' | 'verify' | 'require';
 

@@ -1,7 +1,7 @@
 import { expect, test } from 'vitest';
 import { card, exchange, json, Stage, saying, TASK } from '../../../test/support/remote-agents.js';
 import { GATEWAY } from '../../core/caller.js';
-import { apiKeySource, basicSource } from '../../identity/upstream/api-key.js';
+import { apiKeySource, basicSource } from '../../identity/upstream/configured-key.js';
 import { CredentialsBySource, type UpstreamAuth } from '../../identity/upstream-credentials.js';
 import type { AgentCard } from '../../protocol/a2a/model.js';
 import type { JsonObject } from '../../protocol/jsonrpc/raw.js';

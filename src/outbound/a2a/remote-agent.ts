@@ -20,7 +20,7 @@ import { credentialOf } from './agent-credential.js';
 import { unavailable } from './agent-errors.js';
 import { type CardCache, type KnownCard, UP } from './card-cache.js';
 import type { SecurityMatch } from './card-security.js';
-import { type Candidate, type Choice, candidates, guesses } from './interfaces.js';
+import { type Candidate, type Choice, candidates, guesses } from './interface-choice.js';
 import { isConnectionLost, isVersionMismatch, mayTryNextInterface, refusedStatus } from './retry-rules.js';
 import type { Wire } from './wire.js';
 

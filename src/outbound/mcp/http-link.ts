@@ -3,9 +3,9 @@ import type { ListNews, RawRequest, WatchEvent } from '../../core/upstream.js';
 import type { Credential } from '../../identity/upstream-credentials.js';
 import type { ClientCapabilities } from '../../protocol/mcp/model.js';
 import type { Revision } from '../../protocol/mcp/revisions/index.js';
-import { type Evidence, readProbe } from '../../protocol/mcp/server-version.js';
+import type { Evidence } from '../../protocol/mcp/server-version.js';
 import { httpTarget } from '../http/index.js';
-import { gatewayCall } from './gateway-call.js';
+import { probeHttp } from './http-version-probe.js';
 import { ModernHttp } from './modern-http.js';
 import { ModernPeer } from './modern-peer.js';
 import type { Link, Peer } from './peer.js';
@@ -35,16 +35,7 @@ export class HttpLink implements Link {
   async probe(revision: Revision, caller: Caller): Promise<Evidence> {
     const { context, url, transport } = this.options;
     if (transport === 'sse') return { kind: 'legacy' };
-    const outcome = await new ModernHttp(context, httpTarget(url), revision).send(
-      {},
-      gatewayCall('server/discover'),
-      caller,
-    );
-    if (outcome.kind === 'complete') return readProbe({ result: outcome.result.value() }, 'none');
-    if (outcome.kind !== 'error') return { kind: 'none' };
-    const evidence = readProbe({ error: outcome.error }, 'none');
-    if (evidence.kind === 'none') throw outcome.error;
-    return evidence;
+    return probeHttp(new ModernHttp(context, httpTarget(url), revision), caller);
   }
 
   modern(revision: Revision): Peer {

@@ -3,7 +3,7 @@ import { mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
-import { checkPlugin } from '../../app/plugin-check.js';
+import { checkPlugin } from '../../app/commands/plugin-check.js';
 import { McpContext } from '../../core/call.js';
 import { Cancellation, GATEWAY, LOCAL } from '../../core/caller.js';
 import { ALL_SERVERS, plainCall } from '../../core/gateway.js';

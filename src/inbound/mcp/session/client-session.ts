@@ -43,7 +43,7 @@ import { experimentalTask, readTask } from '../../../protocol/mcp/translate/task
 import { Encoder, isKnownError, type Refused, type ReplyChannel } from '../reply-channel.js';
 import type { ListChanges } from './list-changes.js';
 import { Questions } from './questions.js';
-import type { SessionProgress } from './records.js';
+import type { SessionProgress } from './session-record.js';
 import type { SessionTasks } from './session-tasks.js';
 import { UrlElicitations } from './url-elicitations.js';
 

@@ -5,7 +5,7 @@ import type { HostedTasks } from '../../../core/era-bridge/hosted-tasks.js';
 import { ALL_SERVERS, complete, type Gateway } from '../../../core/gateway.js';
 import { Seal } from '../../../core/seal.js';
 import { RawObject } from '../../../protocol/jsonrpc/raw.js';
-import type { SessionRecord, SessionRecords } from './records.js';
+import type { SessionRecord, SessionRecords } from './session-record.js';
 import { type Carrier, Sessions, type SessionsOptions } from './sessions.js';
 
 const seal = (() => {

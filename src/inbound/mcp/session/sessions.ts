@@ -18,8 +18,8 @@ import type { Refused } from '../reply-channel.js';
 import { checkCapabilities, keptClientInfo } from './client-description.js';
 import { ClientSession } from './client-session.js';
 import { ListChanges } from './list-changes.js';
-import type { SessionProgress, SessionRecord, SessionRecords } from './records.js';
 import { type Evictable, type SessionLimits, sessionToEvict } from './session-limits.js';
+import type { SessionProgress, SessionRecord, SessionRecords } from './session-record.js';
 import { SessionTasks } from './session-tasks.js';
 
 export interface SessionsOptions {
