@@ -11,7 +11,7 @@ export async function loadStarters(): Promise<
   await import('../protocol/a2a/index.js');
   await import('../state/index.js');
   await import('../outbound/mcp/build-upstream.js');
-  await import('../core/aggregate.js');
+  await import('../core/mcp-dispatcher.js');
   await import('./mcp-runtime.js');
   await import('./a2a-runtime.js');
   await import('./mcp-endpoints.js');

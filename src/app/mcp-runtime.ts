@@ -3,7 +3,6 @@ import { SharedProcessUpstream } from '../cluster/shared-process/shared-process-
 import type { Config, ServerConfig } from '../config/schema.js';
 import { readRegistration } from '../config/upstream-entry.js';
 import { type Admission, allAdmissions, OpenAdmission } from '../core/admission.js';
-import { Aggregate } from '../core/aggregate.js';
 import type { AuditTrail } from '../core/audit-trail.js';
 import { GATEWAY, ownerOf } from '../core/caller.js';
 import { Catalog } from '../core/catalog/catalog.js';
@@ -12,9 +11,10 @@ import { ToolRules } from '../core/catalog/tool-rules.js';
 import { HostedTasks } from '../core/era-bridge/hosted-tasks.js';
 import { ParkedCalls } from '../core/era-bridge/parked-calls.js';
 import { REQUEST_BYTES } from '../core/era-bridge/request-byte-limits.js';
-import { RequestStates } from '../core/era-bridge/request-states.js';
+import { RequestStates } from '../core/era-bridge/sealed-request-states.js';
 import { Forwarder } from '../core/forward.js';
 import type { ServerGateway } from '../core/gateway.js';
+import { McpDispatcher } from '../core/mcp-dispatcher.js';
 import { Pinning } from '../core/pinning/all-pins.js';
 import type { Interceptor, Pipeline } from '../core/pipeline.js';
 import type { ChoiceLog } from '../core/replica-choice/choice-log.js';
@@ -226,7 +226,7 @@ export class McpRuntime {
       tracing: options.telemetry.tracing,
       ...{ overload: options.overload, audit: options.audit, logins: options.logins, plugins: options.plugins },
     });
-    this.gateway = new Aggregate({
+    this.gateway = new McpDispatcher({
       catalog,
       pages: new Pages(catalog, seal, config.limits.pageSize),
       admission,

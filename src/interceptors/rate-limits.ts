@@ -2,7 +2,7 @@ import { type CallContext, isPartOfSameAgent } from '../core/call.js';
 import { GATEWAY } from '../core/caller.js';
 import type { Release } from '../core/count-and-byte-limit.js';
 import type { Interceptor, Next } from '../core/pipeline.js';
-import { type SharedCounter, SharedWindows } from '../core/shared-window.js';
+import { type SharedCounter, SharedRateCounts } from '../core/shared-rate-counts.js';
 import { ProtocolError } from '../protocol/errors.js';
 import { releasing } from './concurrent-call-limits.js';
 
@@ -66,7 +66,7 @@ function taking(counts: readonly Count[], at: number, context: CallContext, next
 }
 
 class Count {
-  readonly windows: SharedWindows | undefined;
+  readonly windows: SharedRateCounts | undefined;
   private readonly running = new Map<string, number>();
 
   constructor(
@@ -79,7 +79,7 @@ class Count {
     // Replicas with the same configuration share the counter. The limit is part of the counter's name, so that a
     // changed limit starts a new count.
     const name = `${index}:${per.join('+')}:${requests}/${interval}`;
-    this.windows = new SharedWindows({ ...options, name, limit: requests, interval });
+    this.windows = new SharedRateCounts({ ...options, name, limit: requests, interval });
   }
 
   /** The key of this call's count; undefined if the limit does not concern the call. */

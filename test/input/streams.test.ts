@@ -2,7 +2,7 @@
 import { connect } from 'node:net';
 import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
 import { Cancellation, principalOf } from '../../src/core/caller.js';
-import type { RequestStates } from '../../src/core/era-bridge/request-states.js';
+import type { RequestStates } from '../../src/core/era-bridge/sealed-request-states.js';
 import { ALL_SERVERS, type Gateway } from '../../src/core/gateway.js';
 import { EventResponse } from '../../src/inbound/http/event-stream-response.js';
 import { Listener, SETTINGS } from '../../src/inbound/http/listener.js';

@@ -119,7 +119,7 @@ class RelayedStream implements Resumable {
       for (;;) {
         for (const [id, text] of batch.events) {
           this.sink?.event(id, [Buffer.from(text)]);
-          last = Number(id.slice(id.lastIndexOf('..') + 1));
+          last = Number(id.slice(id.lastIndexOf('.') + 1));
         }
         if (batch.over || !this.sink) break;
         batch = await read(this.options, last, true, this.cancellation);

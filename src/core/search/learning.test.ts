@@ -1,8 +1,8 @@
 import { describe, expect, it } from 'vitest';
-import type { SearchDocument } from './document.js';
 import { Learning } from './learning.js';
 import { termsOf } from './tokenize.js';
 import { ToolRanking } from './tool-ranking.js';
+import type { SearchDocument } from './weighted-fields.js';
 
 const TOPICS = ['calendar', 'invoice', 'ticket', 'photo', 'backup', 'contact', 'playlist', 'recipe', 'order', 'parcel'];
 const VERBS = ['create', 'read', 'archive', 'share', 'export', 'count', 'rename', 'print'];

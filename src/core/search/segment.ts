@@ -1,4 +1,4 @@
-import { analyse, type SearchDocument, type SearchServer } from './document.js';
+import { analyse, type SearchDocument, type SearchServer } from './weighted-fields.js';
 
 /**
  * The documents of one server, with the postings of all their terms in flat arrays. A segment never changes. A server

@@ -1,6 +1,6 @@
 import { beforeEach, describe, expect, it } from 'vitest';
-import type { SearchDocument } from './document.js';
 import { ToolRanking } from './tool-ranking.js';
+import type { SearchDocument } from './weighted-fields.js';
 
 const MAIL: SearchDocument[] = [
   {

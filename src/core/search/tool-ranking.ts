@@ -1,4 +1,3 @@
-import type { SearchDocument, SearchServer } from './document.js';
 import { type Place, Postings, type VisibleTools } from './postings.js';
 import { ScoreArray } from './score-array.js';
 import { alike, Segment } from './segment.js';
@@ -7,6 +6,7 @@ import { synonymsOf } from './synonyms.js';
 import { bigramsOf, termsOf } from './tokenize.js';
 import type { LearnedScores, ToolKey } from './tool-key.js';
 import type { Similarities } from './tool-vectors.js';
+import type { SearchDocument, SearchServer } from './weighted-fields.js';
 
 export interface SearchOptions {
   readonly limit: number;

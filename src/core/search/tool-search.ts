@@ -5,7 +5,6 @@ import type { Catalog, ShownPart } from '../catalog/catalog.js';
 import type { Item } from '../catalog/server-list-cache.js';
 import type { Missing } from '../gateway.js';
 import type { View } from '../view.js';
-import type { SearchDocument, SearchServer } from './document.js';
 import { type ExplainedHit, type Explanation, explain } from './explanation.js';
 import { parametersOf } from './parameters.js';
 import type { SharedLearning } from './shared-learning.js';
@@ -13,6 +12,7 @@ import { termsOf } from './tokenize.js';
 import type { LearnedScores, ToolKey } from './tool-key.js';
 import { type Hit, LONGEST_QUERY, type SearchOptions, ToolRanking } from './tool-ranking.js';
 import type { EmbeddedTool, ToolVectors } from './tool-vectors.js';
+import type { SearchDocument, SearchServer } from './weighted-fields.js';
 
 export interface ToolSearchRequest {
   readonly query: string;

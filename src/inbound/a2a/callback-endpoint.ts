@@ -7,8 +7,8 @@ import { type AuthenticationRequest, type Authenticator, Challenge } from '../..
 import type { Dialect } from '../../protocol/a2a/dialect.js';
 import { isTerminal, type StreamResponse } from '../../protocol/a2a/model.js';
 import { ProtocolError } from '../../protocol/errors.js';
+import { type StructureLimits, structureFault } from '../../protocol/jsonrpc/json-depth-limit.js';
 import type { JsonValue } from '../../protocol/jsonrpc/raw.js';
-import { type StructureLimits, structureFault } from '../../protocol/jsonrpc/scan.js';
 import type { Bus } from '../../state/index.js';
 import type { ErrorFormat, RequestContext, Route } from '../http/route.js';
 import { sendBody, sendEmpty, sendJson } from '../http/send-body.js';

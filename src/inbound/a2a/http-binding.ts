@@ -2,7 +2,7 @@ import type { AgentGateway } from '../../core/a2a/gateway.js';
 import type { ErrorProfile, Version } from '../../protocol/a2a/dialect.js';
 import { VERSION_HEADER } from '../../protocol/a2a/version-behavior.js';
 import { readVersion } from '../../protocol/a2a/version-detection.js';
-import type { StructureLimits } from '../../protocol/jsonrpc/scan.js';
+import type { StructureLimits } from '../../protocol/jsonrpc/json-depth-limit.js';
 import type { RequestContext, Route } from '../http/route.js';
 import { type StreamHost, type StreamReply, wantsLines } from './streams.js';
 

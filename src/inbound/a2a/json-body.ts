@@ -1,7 +1,7 @@
 import { isUtf8 } from 'node:buffer';
 import { ProtocolError } from '../../protocol/errors.js';
+import { type StructureLimits, structureFault } from '../../protocol/jsonrpc/json-depth-limit.js';
 import { type JsonValue, RawObject } from '../../protocol/jsonrpc/raw.js';
-import { type StructureLimits, structureFault } from '../../protocol/jsonrpc/scan.js';
 
 /**
  * Reads the object in a body, with the same checks as for a JSON-RPC body. An empty body or `null` is an empty object

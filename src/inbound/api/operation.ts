@@ -4,7 +4,7 @@ import { type AuditActor, actorOf } from '../../core/audit-trail.js';
 import type { Principal } from '../../core/caller.js';
 import { ofWholeGateway } from '../../core/whole-admin.js';
 import { ProtocolError } from '../../protocol/errors.js';
-import { structureFault } from '../../protocol/jsonrpc/scan.js';
+import { structureFault } from '../../protocol/jsonrpc/json-depth-limit.js';
 import type { Access, JsonSchema, Method, Params, Query, RequestContext, Route, RouteApi } from '../http/route.js';
 import { sendEmpty, sendText } from '../http/send-body.js';
 import { PROBLEM_ERRORS } from './problem-errors.js';

@@ -3,6 +3,7 @@ import { Quota } from '../../core/count-and-byte-limit.js';
 import type { View } from '../../core/gateway.js';
 import { newRequestId } from '../../core/request-id.js';
 import { ProtocolError } from '../../protocol/errors.js';
+import type { StructureLimits } from '../../protocol/jsonrpc/json-depth-limit.js';
 import {
   type Id,
   type RpcMessage,
@@ -13,7 +14,6 @@ import {
   writeResult,
 } from '../../protocol/jsonrpc/message.js';
 import type { JsonObject } from '../../protocol/jsonrpc/raw.js';
-import type { StructureLimits } from '../../protocol/jsonrpc/scan.js';
 import { type Classified, classify } from '../../protocol/mcp/client-version.js';
 import type { ModernRequestHandler } from './modern-requests.js';
 import type { Refused, ReplyChannel } from './reply-channel.js';

@@ -2,6 +2,7 @@ import { ANONYMOUS, Cancellation, type Principal } from '../../core/caller.js';
 import type { Cluster } from '../../core/cluster.js';
 import type { View } from '../../core/gateway.js';
 import { ProtocolError } from '../../protocol/errors.js';
+import type { StructureLimits } from '../../protocol/jsonrpc/json-depth-limit.js';
 import {
   type Incoming,
   type RpcMessage,
@@ -9,7 +10,6 @@ import {
   readIncoming,
   writeResult,
 } from '../../protocol/jsonrpc/message.js';
-import type { StructureLimits } from '../../protocol/jsonrpc/scan.js';
 import { type Classified, classify, type HeaderLookup, unsupportedVersion } from '../../protocol/mcp/client-version.js';
 import { HEADER } from '../../protocol/mcp/mirrored-headers.js';
 import { NEWEST, revisionOf, soundsModern } from '../../protocol/mcp/revisions/index.js';

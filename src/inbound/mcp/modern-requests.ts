@@ -1,6 +1,6 @@
 import type { Caller, Cancellation, Principal } from '../../core/caller.js';
 import type { CallState } from '../../core/era-bridge/call-state.js';
-import type { RequestStates } from '../../core/era-bridge/request-states.js';
+import type { RequestStates } from '../../core/era-bridge/sealed-request-states.js';
 import { type Call, type Gateway, type Outcome, plainCall, type Subscription, type View } from '../../core/gateway.js';
 import { NotificationLimiter } from '../../core/notification-limiter.js';
 import { ProtocolError } from '../../protocol/errors.js';

@@ -1,8 +1,8 @@
 import type { Principal } from '../../core/caller.js';
 import type { View } from '../../core/gateway.js';
 import { ProtocolError } from '../../protocol/errors.js';
+import type { StructureLimits } from '../../protocol/jsonrpc/json-depth-limit.js';
 import { type RpcRequest, readIncoming, writeResult } from '../../protocol/jsonrpc/message.js';
-import type { StructureLimits } from '../../protocol/jsonrpc/scan.js';
 import { HTTP_SSE } from '../../protocol/mcp/revisions/index.js';
 import { writeEvent } from '../../protocol/sse/writer.js';
 import { accepted, isJson } from '../http/accept-header.js';

@@ -2,8 +2,8 @@
 import { type Caller, Cancellation, callerOf } from '../../core/caller.js';
 import { type Call, plainCall, type View } from '../../core/gateway.js';
 import { ProtocolError } from '../../protocol/errors.js';
+import type { StructureLimits } from '../../protocol/jsonrpc/json-depth-limit.js';
 import { type JsonValue, RawObject } from '../../protocol/jsonrpc/raw.js';
-import type { StructureLimits } from '../../protocol/jsonrpc/scan.js';
 import { readObject } from '../a2a/json-body.js';
 import { isJson } from '../http/accept-header.js';
 import type { RequestContext } from '../http/route.js';

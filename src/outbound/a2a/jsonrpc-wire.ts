@@ -6,9 +6,9 @@ import type { Operation, RequestOf, ResultOf, Streaming } from '../../protocol/a
 import { type RequestFormat, requestFormatOf, withWholeHistory } from '../../protocol/a2a/request-format.js';
 import { streamContext } from '../../protocol/a2a/stream-context.js';
 import { ProtocolError } from '../../protocol/errors.js';
+import { depthWithin } from '../../protocol/jsonrpc/json-depth-limit.js';
 import { quoted } from '../../protocol/jsonrpc/json-pieces.js';
 import { type JsonValue, RawObject } from '../../protocol/jsonrpc/raw.js';
-import { depthWithin } from '../../protocol/jsonrpc/scan.js';
 import { type HttpTarget, httpTarget } from '../http/index.js';
 import { nextId } from '../request-ids.js';
 import type { AgentContext } from './agent-context.js';

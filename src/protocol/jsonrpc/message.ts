@@ -1,9 +1,10 @@
 import { isUtf8 } from 'node:buffer';
 import { ProtocolError } from '../errors.js';
 import { between, type Gap, type GappedText, NO_GAPS } from './gapped-message.js';
+import { type StructureLimits, structureFault } from './json-depth-limit.js';
 import { gathered, joined, type Piece, quoted } from './json-pieces.js';
 import { isObject, type JsonObject, type JsonValue, RawObject } from './raw.js';
-import { elements, type StructureLimits, structureFault } from './scan.js';
+import { elements } from './scan.js';
 
 export type Id = string | number;
 

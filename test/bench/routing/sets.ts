@@ -2,8 +2,8 @@
 import { existsSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { gunzipSync } from 'node:zlib';
-import type { SearchDocument, SearchServer } from '../../../src/core/search/document.js';
 import { parametersOf } from '../../../src/core/search/parameters.js';
+import type { SearchDocument, SearchServer } from '../../../src/core/search/weighted-fields.js';
 
 export const SETS = ['bfcl', 'livemcpbench', 'seal-tools', 'toollinkos'] as const;
 export type SetName = (typeof SETS)[number];

@@ -1,8 +1,8 @@
 /** Memory, build time and latency of an index of 10,000 tools. */
 import { setFlagsFromString } from 'node:v8';
 import { runInNewContext } from 'node:vm';
-import type { SearchDocument } from '../../../src/core/search/document.js';
 import { ToolRanking } from '../../../src/core/search/tool-ranking.js';
+import type { SearchDocument } from '../../../src/core/search/weighted-fields.js';
 import { percentile } from './metrics.js';
 import { documentsOf, type RoutingSet } from './sets.js';
 

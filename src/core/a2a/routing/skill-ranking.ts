@@ -1,7 +1,7 @@
 import type { AgentCard, AgentSkill } from '../../../protocol/a2a/model.js';
-import type { SearchDocument } from '../../search/document.js';
 import { type ExplainedHit, type Explanation, explain } from '../../search/explanation.js';
 import { TOOL_SHARES, ToolRanking } from '../../search/tool-ranking.js';
+import type { SearchDocument } from '../../search/weighted-fields.js';
 
 /** A skill that a message may be for. */
 export interface RankableSkill {

@@ -1,10 +1,10 @@
 import { randomUUID } from 'node:crypto';
 import type { Admission } from '../../../core/admission.js';
-import { metaOf } from '../../../core/aggregate.js';
 import type { Caller, Principal } from '../../../core/caller.js';
 import { ALONE, type Cluster } from '../../../core/cluster.js';
 import type { HostedTasks } from '../../../core/era-bridge/hosted-tasks.js';
 import { ALL_SERVERS, type Call, type Gateway, oneServer, plainCall, View } from '../../../core/gateway.js';
+import { metaOf } from '../../../core/mcp-dispatcher.js';
 import { type Seal, SealBroken } from '../../../core/seal.js';
 import { ProtocolError } from '../../../protocol/errors.js';
 import type { Id, RpcErrorObject, RpcNotification, RpcResponse } from '../../../protocol/jsonrpc/message.js';

@@ -42,7 +42,7 @@ import type { Exposure } from './search/exposure.js';
 import { SEARCH_TOOLS } from './search/meta-tool-schemas.js';
 import { Subscriptions } from './subscriptions.js';
 
-export interface AggregateOptions {
+export interface McpDispatcherOptions {
   readonly catalog: Catalog;
   readonly pages: Pages;
   readonly admission: Admission;
@@ -63,11 +63,11 @@ const DISCOVER_TTL = 60_000;
  * Presents many servers as one. Resolves each request once to a route; the request passes the interceptors and then
  * takes the route.
  */
-export class Aggregate implements ServerGateway {
+export class McpDispatcher implements ServerGateway {
   private readonly resolver: Resolver;
   private readonly subscriptions: Subscriptions;
 
-  constructor(private readonly options: AggregateOptions) {
+  constructor(private readonly options: McpDispatcherOptions) {
     this.resolver = new Resolver(options.catalog);
     this.subscriptions = new Subscriptions({ ...options, resolver: this.resolver });
   }

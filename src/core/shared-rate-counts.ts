@@ -6,7 +6,7 @@ export interface SharedCounter {
   incr(key: string, n: number, ttlMs: number): Promise<number>;
 }
 
-export interface SharedWindowsOptions {
+export interface SharedRateCountsOptions {
   /** Distinguishes the counters of this limit. */
   readonly name: string;
   /** The most uses in each interval, over all replicas. */
@@ -45,13 +45,13 @@ interface Window {
  * Counts uses per key in fixed intervals, shared by all replicas. A replica reserves several uses at a time, so that
  * most calls do not wait for the shared counter. If the counter does not answer, each replica counts alone.
  */
-export class SharedWindows {
+export class SharedRateCounts {
   private readonly windows = new Map<string, Window>();
   private readonly batch: number;
   /** The time until which this replica counts alone. */
   private alone = Number.NEGATIVE_INFINITY;
 
-  constructor(private readonly options: SharedWindowsOptions) {
+  constructor(private readonly options: SharedRateCountsOptions) {
     this.batch = Math.min(Math.ceil(options.limit / BATCHES), LARGEST_BATCH);
   }
 

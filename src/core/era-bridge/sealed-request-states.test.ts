@@ -3,7 +3,7 @@ import { expect, test } from 'vitest';
 import { RawObject } from '../../protocol/jsonrpc/raw.js';
 import { callerOf, principalOf } from '../caller.js';
 import { Seal } from '../seal.js';
-import { RequestStates } from './request-states.js';
+import { RequestStates } from './sealed-request-states.js';
 
 const key = randomBytes(32);
 const states = new RequestStates(new Seal({ active: { id: 'k', key }, find: () => key }), 60_000);

@@ -1,5 +1,5 @@
 import { describe, expect, test, vi } from 'vitest';
-import { type SharedCounter, SharedWindows, type SharedWindowsOptions } from './shared-window.js';
+import { type SharedCounter, SharedRateCounts, type SharedRateCountsOptions } from './shared-rate-counts.js';
 
 class Memory implements SharedCounter {
   readonly counts = new Map<string, number>();
@@ -14,10 +14,10 @@ class Memory implements SharedCounter {
 }
 
 let at = 0;
-const windows = (counter: SharedCounter, more: Partial<SharedWindowsOptions> = {}): SharedWindows =>
-  new SharedWindows({ name: 't', limit: 100, interval: 1_000, counter, now: () => at, away: () => {}, ...more });
+const windows = (counter: SharedCounter, more: Partial<SharedRateCountsOptions> = {}): SharedRateCounts =>
+  new SharedRateCounts({ name: 't', limit: 100, interval: 1_000, counter, now: () => at, away: () => {}, ...more });
 
-const admitted = async (of: readonly SharedWindows[], calls: number, key = 'ada'): Promise<number> => {
+const admitted = async (of: readonly SharedRateCounts[], calls: number, key = 'ada'): Promise<number> => {
   const answers = await Promise.all(Array.from({ length: calls }, (_, i) => of[i % of.length]!.take(key)));
   return answers.filter((wait) => wait === 0).length;
 };

@@ -6,7 +6,6 @@ import { ProtocolError } from '../protocol/errors.js';
 import { type JsonObject, RawObject } from '../protocol/jsonrpc/raw.js';
 import { SILENT } from '../telemetry/log.js';
 import { type Admission, type AdmissionRequest, type ItemTarget, OpenAdmission } from './admission.js';
-import { Aggregate } from './aggregate.js';
 import { type Caller, GATEWAY } from './caller.js';
 import { Catalog } from './catalog/catalog.js';
 import { MISSING, Pages } from './catalog/pages.js';
@@ -15,6 +14,7 @@ import { HostedTasks } from './era-bridge/hosted-tasks.js';
 import { ParkedCalls } from './era-bridge/parked-calls.js';
 import { Forwarder } from './forward.js';
 import { ALL_SERVERS, complete, failed, oneServer, type ParkedCall, plainCall, View } from './gateway.js';
+import { McpDispatcher } from './mcp-dispatcher.js';
 import { Pipeline } from './pipeline.js';
 import { Seal } from './seal.js';
 import type { Upstream } from './upstream.js';
@@ -116,7 +116,7 @@ function gatewayOf(
     limits: { perCaller: 10, inAll: 10, bytes: 1_000_000, requests: REQUESTS },
   });
   const parking = new ParkedCalls({ ttl: 1_000, inAll: 10, perCaller: 10, perServer: 10, bytes: REQUESTS }, ALONE);
-  const gateway = new Aggregate({
+  const gateway = new McpDispatcher({
     catalog: made,
     pages: new Pages(made, seal, 100),
     admission,
