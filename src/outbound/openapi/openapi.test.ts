@@ -325,7 +325,7 @@ describe('the input schema', () => {
   test.each([
     ['a cookie', { parameters: [{ name: 'sid', in: 'cookie', required: true }] }, /cookie parameter "sid"/],
     ['a path style', { parameters: [{ name: 'id', in: 'path', style: 'matrix' }] }, /style "matrix"/],
-    ['a missing parameter', {}, /no parameter "id"/],
+    ['a missing parameter', {}, /declares no path parameter "id"/],
     [
       'an upload',
       {

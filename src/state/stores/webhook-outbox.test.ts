@@ -102,7 +102,10 @@ describe.each(ENGINES.slice(0, 2))('claims on %s', (engine) => {
       const left = await kept('ada');
       expect(left.length).toBeLessThanOrEqual(40);
       expect(left.length).toBeGreaterThanOrEqual(36);
-      expect(left.slice(-2)).toEqual(['ada-0.000100', 'ada-1.000100']);
+      // Rows of the same millisecond have no order, so the numbers in the ids decide.
+      const numbers = left.map((id) => Number(id.slice(-6)));
+      expect(numbers.filter((number) => number === 100)).toHaveLength(2);
+      expect(Math.min(...numbers)).toBeGreaterThan(80);
       expect(new Set(told.map(([owner]) => owner))).toEqual(new Set(['ada']));
       expect(told.reduce((sum, [, { waiting }]) => sum + waiting, 0)).toBe(200 - left.length);
       expect(await kept('other')).toHaveLength(1);
