@@ -41,11 +41,11 @@ import { outwardAnswer } from './tasks/gateway-notes.js';
 import { type A2aLimits, taskNotFound } from './tasks/message-checks.js';
 import { MessagePreparer, ownKey } from './tasks/message-preparer.js';
 import { MessageSender } from './tasks/message-sender.js';
+import { ExistingTasks } from './tasks/read-and-cancel-tasks.js';
 import { StoredTaskLimit } from './tasks/stored-task-limit.js';
 import { StreamSlots } from './tasks/stream-slots.js';
 import { ownExchange } from './tasks/task-follower.js';
 import { TaskLogs } from './tasks/task-logs.js';
-import { TaskQueries } from './tasks/task-queries.js';
 import type { AgentRecords, TaskKey, TaskRecord } from './tasks/task-records.js';
 
 export interface DispatchTimes {
@@ -106,7 +106,7 @@ export class AgentDispatcher implements AgentGateway {
   private readonly taskLogs: TaskLogs;
   private readonly preparer: MessagePreparer;
   private readonly sender: MessageSender;
-  private readonly queries: TaskQueries;
+  private readonly existingTasks: ExistingTasks;
   private readonly slots: StreamSlots;
 
   constructor(private readonly options: AgentDispatcherOptions) {
@@ -131,7 +131,7 @@ export class AgentDispatcher implements AgentGateway {
     });
     const { taskLogs, preparer } = this;
     this.sender = new MessageSender({ preparer, taskLogs, slots, records, pushes, callbacks, callTime: times.call });
-    this.queries = new TaskQueries({ records, taskLogs, slots, seal, log, refreshTime: times.refresh });
+    this.existingTasks = new ExistingTasks({ records, taskLogs, slots, seal, log, refreshTime: times.refresh });
   }
 
   /** The number of open streams. */
@@ -286,7 +286,7 @@ export class AgentDispatcher implements AgentGateway {
     record: TaskRecord,
     events: readonly StreamResponse[],
   ): Promise<void> {
-    if (await this.queries.refresh(caller, agent, record)) return;
+    if (await this.existingTasks.refresh(caller, agent, record)) return;
     await this.taskLogs.with(record, async (taskLog) => {
       for (const { task, statusUpdate } of events) {
         const told = task ?? (statusUpdate && { ...taskLog.record.task, status: statusUpdate.status });
@@ -297,14 +297,14 @@ export class AgentDispatcher implements AgentGateway {
   }
 
   private async onTask(caller: Caller, call: AgentCall, agent: Agent, record: TaskRecord): Promise<AgentAnswer> {
-    const { queries } = this;
+    const { existingTasks } = this;
     switch (call.operation) {
       case 'GetTask':
-        return queries.get(caller, call, agent, record);
+        return existingTasks.get(caller, call, agent, record);
       case 'CancelTask':
-        return queries.cancel(caller, call, agent, record);
+        return existingTasks.cancel(caller, call, agent, record);
       case 'SubscribeToTask':
-        return queries.subscribe(caller, call, agent, record);
+        return existingTasks.subscribe(caller, call, agent, record);
       default:
         return this.onPush(caller, call, agent, record);
     }
@@ -394,7 +394,7 @@ export class AgentDispatcher implements AgentGateway {
   }
 
   private async list({ caller, call }: A2aContext, agents: readonly string[]): Promise<AgentAnswer> {
-    const value = await this.queries.list(caller, call.request.value as unknown as ListTasksRequest, agents);
+    const value = await this.existingTasks.list(caller, call.request.value as unknown as ListTasksRequest, agents);
     return { kind: 'result', result: { value: value as unknown as JsonValue } };
   }
 

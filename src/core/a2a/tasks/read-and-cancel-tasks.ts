@@ -25,7 +25,7 @@ import type { TaskLog } from './task-log.js';
 import type { TaskLogs } from './task-logs.js';
 import type { AgentRecords, TaskFilter, TaskRecord } from './task-records.js';
 
-export interface TaskQueriesOptions {
+export interface ExistingTasksOptions {
   readonly records: AgentRecords;
   readonly taskLogs: TaskLogs;
   readonly slots: StreamSlots;
@@ -39,8 +39,8 @@ const PAGE = { standard: 50, most: 100 };
 const CURSOR_LIFE = 24 * 60 * 60 * 1000;
 
 /** Operations on existing tasks: get, list, subscribe and cancel. */
-export class TaskQueries {
-  constructor(private readonly options: TaskQueriesOptions) {}
+export class ExistingTasks {
+  constructor(private readonly options: ExistingTasksOptions) {}
 
   async get(caller: Caller, call: AgentCall, agent: Agent, record: TaskRecord): Promise<AgentAnswer> {
     const { historyLength } = call.request.value as unknown as GetTaskRequest;
