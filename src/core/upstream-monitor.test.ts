@@ -208,7 +208,8 @@ test('an agent and a server of the same name have separate states', () => {
 
 describe('settled()', () => {
   beforeEach(() => {
-    vi.useFakeTimers();
+    // The count of timers would include the `setImmediate` calls of the test runner.
+    vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout'] });
   });
 
   test('resolves when every upstream has answered or failed', async () => {
