@@ -61,7 +61,7 @@ describe('S1: a program', () => {
     const code = sources.filter((file) => !file.endsWith('.test.ts'));
     const users = (pattern: RegExp): string[] => code.filter((file) => pattern.test(readFileSync(file, 'utf8')));
     // `readEntry` of src/cluster and src/protocol are other functions.
-    const ofConfig = /import \{[^}]*\breadEntry\b[^}]*\} from '[^']*config\/entry\.js'/;
+    const ofConfig = /import \{[^}]*\breadEntry\b[^}]*\} from '[^']*config\/upstream-entry\.js'/;
     // `parley import` writes the configuration file of its operator, and registers nothing.
     expect(users(ofConfig)).toEqual(['src/cli/commands/import.ts']);
     // A trial and an assessment before the registration read the settings in the same way.
