@@ -49,7 +49,15 @@ async function installInto(target: string, cache: string, { name, version, verif
   try {
     await writeFile(join(staging, 'package.json'), '{"private":true}');
     // Without the prefix, npm treats a folder below `node_modules` as part of the project.
-    const options = ['--ignore-scripts', '--no-audit', '--no-fund', '--no-package-lock', '--prefer-offline'];
+    // `npm run --silent` would otherwise silence the error of this npm too.
+    const options = [
+      '--loglevel=error',
+      '--ignore-scripts',
+      '--no-audit',
+      '--no-fund',
+      '--no-package-lock',
+      '--prefer-offline',
+    ];
     await npm(['install', '--prefix', staging, ...options, `${name}@${version}`], staging);
     await verify?.(join(staging, 'node_modules', name));
     await rename(staging, target).catch((error: NodeJS.ErrnoException) => {
