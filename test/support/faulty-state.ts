@@ -64,123 +64,78 @@ export class FaultyDb implements Db {
   }
 }
 
-export class FaultyBus implements Bus {
-  readonly #inner: Bus;
-  readonly #maybe: ReturnType<typeof faults>;
+/** A Bus over another one. `during` runs each operation that needs the database or Redis. */
+abstract class WrappedBus implements Bus {
+  constructor(protected readonly inner: Bus) {}
 
-  constructor(inner: Bus, rates: FaultRates) {
-    this.#inner = inner;
-    this.#maybe = faults(rates);
-  }
+  protected abstract during<T>(work: () => Promise<T>): Promise<T>;
 
   append(...args: Parameters<Bus['append']>): Promise<string> {
-    return this.#maybe(() => this.#inner.append(...args));
+    return this.during(() => this.inner.append(...args));
   }
   read(...args: Parameters<Bus['read']>): ReturnType<Bus['read']> {
-    return this.#maybe(() => this.#inner.read(...args));
+    return this.during(() => this.inner.read(...args));
   }
   tail(stream: string): Promise<string> {
-    return this.#maybe(() => this.#inner.tail(stream));
+    return this.during(() => this.inner.tail(stream));
   }
   drop(stream: string): Promise<void> {
-    return this.#maybe(() => this.#inner.drop(stream));
+    return this.during(() => this.inner.drop(stream));
   }
   wake(stream: string, fn: () => void): () => void {
-    return this.#inner.wake(stream, fn);
+    return this.inner.wake(stream, fn);
   }
   hint(topic: string): void {
-    this.#inner.hint(topic);
+    this.inner.hint(topic);
   }
   onHint(topic: string, fn: () => void): () => void {
-    return this.#inner.onHint(topic, fn);
+    return this.inner.onHint(topic, fn);
   }
   lease(...args: Parameters<Bus['lease']>): ReturnType<Bus['lease']> {
-    return this.#maybe(() => this.#inner.lease(...args));
+    return this.during(() => this.inner.lease(...args));
   }
   renew(...args: Parameters<Bus['renew']>): Promise<boolean> {
-    return this.#maybe(() => this.#inner.renew(...args));
+    return this.during(() => this.inner.renew(...args));
   }
   release(...args: Parameters<Bus['release']>): Promise<boolean> {
-    return this.#maybe(() => this.#inner.release(...args));
+    return this.during(() => this.inner.release(...args));
   }
   holder(key: string): ReturnType<Bus['holder']> {
-    return this.#maybe(() => this.#inner.holder(key));
+    return this.during(() => this.inner.holder(key));
   }
   members(...args: Parameters<Bus['members']>): ReturnType<Bus['members']> {
-    return this.#maybe(() => this.#inner.members(...args));
+    return this.during(() => this.inner.members(...args));
   }
   incr(...args: Parameters<Bus['incr']>): Promise<number> {
-    return this.#maybe(() => this.#inner.incr(...args));
+    return this.during(() => this.inner.incr(...args));
   }
   ping(): Promise<void> {
-    return this.#maybe(() => this.#inner.ping());
+    return this.during(() => this.inner.ping());
   }
   close(): Promise<void> {
-    return this.#inner.close();
+    return this.inner.close();
+  }
+}
+
+export class FaultyBus extends WrappedBus {
+  protected readonly during: ReturnType<typeof faults>;
+
+  constructor(inner: Bus, rates: FaultRates) {
+    super(inner);
+    this.during = faults(rates);
   }
 }
 
 /** A Bus that can be disconnected: operations are refused at once, or wait until the Bus is connected again. */
-export class CutBus implements Bus {
+export class CutBus extends WrappedBus {
   cut: boolean | 'silent' = false;
   /** Number of refused operations. */
   refused = 0;
-  readonly #inner: Bus;
 
-  constructor(inner: Bus) {
-    this.#inner = inner;
-  }
-
-  async #through<T>(work: () => Promise<T>): Promise<T> {
+  protected async during<T>(work: () => Promise<T>): Promise<T> {
     if (!this.cut) return work();
     this.refused++;
     while (this.cut === 'silent') await sleep(10);
     throw new StateError('unavailable', 'injected: cut off', { outcome: 'not_executed' });
-  }
-
-  append(...args: Parameters<Bus['append']>): Promise<string> {
-    return this.#through(() => this.#inner.append(...args));
-  }
-  read(...args: Parameters<Bus['read']>): ReturnType<Bus['read']> {
-    return this.#through(() => this.#inner.read(...args));
-  }
-  tail(stream: string): Promise<string> {
-    return this.#through(() => this.#inner.tail(stream));
-  }
-  drop(stream: string): Promise<void> {
-    return this.#through(() => this.#inner.drop(stream));
-  }
-  wake(stream: string, fn: () => void): () => void {
-    return this.#inner.wake(stream, fn);
-  }
-  hint(topic: string): void {
-    this.#inner.hint(topic);
-  }
-  onHint(topic: string, fn: () => void): () => void {
-    return this.#inner.onHint(topic, fn);
-  }
-  lease(...args: Parameters<Bus['lease']>): ReturnType<Bus['lease']> {
-    return this.#through(() => this.#inner.lease(...args));
-  }
-  renew(...args: Parameters<Bus['renew']>): Promise<boolean> {
-    return this.#through(() => this.#inner.renew(...args));
-  }
-  release(...args: Parameters<Bus['release']>): Promise<boolean> {
-    return this.#through(() => this.#inner.release(...args));
-  }
-  holder(key: string): ReturnType<Bus['holder']> {
-    return this.#through(() => this.#inner.holder(key));
-  }
-  members(...args: Parameters<Bus['members']>): ReturnType<Bus['members']> {
-    return this.#through(() => this.#inner.members(...args));
-  }
-  incr(...args: Parameters<Bus['incr']>): Promise<number> {
-    return this.#through(() => this.#inner.incr(...args));
-  }
-  ping(): Promise<void> {
-    return this.#through(() => this.#inner.ping());
-  }
-  close(): Promise<void> {
-    return this.#inner.close();
   }
 }

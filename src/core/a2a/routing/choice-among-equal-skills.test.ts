@@ -11,13 +11,14 @@ const answer = (state: string): AgentAnswer => ({
 });
 const done = async (): Promise<AgentAnswer> => answer('TASK_STATE_COMPLETED');
 
-test('failing agents get fewer messages, and each choice is recorded with its probability', async () => {
+function recording() {
   const recorded: RecordedChoice[] = [];
-  const choices = {
-    wants: () => true,
-    record: (choice: RecordedChoice) => void recorded.push(choice),
-    latest: async () => [],
-  };
+  const record = (choice: RecordedChoice): void => void recorded.push(choice);
+  return { recorded, choices: { wants: () => true, record, latest: async () => [] } };
+}
+
+test('failing agents get fewer messages, and each choice is recorded with its probability', async () => {
+  const { recorded, choices } = recording();
   const skills = new EqualSkills({ objective: 100, choices, random: seeded(4) });
   const counts: Record<string, number> = { a: 0, b: 0, c: 0 };
   for (let message = 0; message < 120; message += 1) {
@@ -42,12 +43,7 @@ test('a caller never gets an agent that is hidden from it', async () => {
 });
 
 test('a message that an interceptor refuses does not count as load', async () => {
-  const recorded: RecordedChoice[] = [];
-  const choices = {
-    wants: () => true,
-    record: (choice: RecordedChoice) => void recorded.push(choice),
-    latest: async () => [],
-  };
+  const { recorded, choices } = recording();
   const skills = new EqualSkills({ objective: 100, choices, random: seeded(4) });
   for (let message = 0; message < 50; message += 1) skills.choose('s', 'SendMessage', ['a', 'b']);
   const open = skills.choose('s', 'SendMessage', ['a', 'b']);
@@ -61,12 +57,7 @@ test('a message that an interceptor refuses does not count as load', async () =>
 });
 
 test('an error that the caller causes does not count against the agent', async () => {
-  const recorded: RecordedChoice[] = [];
-  const choices = {
-    wants: () => true,
-    record: (choice: RecordedChoice) => void recorded.push(choice),
-    latest: async () => [],
-  };
+  const { recorded, choices } = recording();
   const skills = new EqualSkills({ objective: 100, choices });
   const choice = skills.choose('s', 'SendMessage', ['a', 'b']);
   const refused = new ProtocolError('content_type_not_supported', 'no', { outcome: 'not_executed' });
