@@ -471,3 +471,18 @@ it.each([
   await expect(loaded(source)).rejects.toThrow(PluginLoadError);
   await expect(loaded(source)).rejects.toThrow(problem);
 });
+
+describe('a module that looks for the ports of its thread', () => {
+  it('does not find them, and messages of its own change nothing', async () => {
+    const source = `
+      import { parentPort, workerData } from 'node:worker_threads';
+      const found = Object.values(workerData ?? {}).length;
+      export default { apiVersion: 1, async onResponse() {
+        for (const junk of [null, 7, 'x', {}, [], { answered: 1 }]) parentPort?.postMessage(junk);
+        return { result: { content: [{ type: 'text', text: String(found) }] } };
+      } };`;
+    const { run } = await active(source);
+    for (let call = 0; call < 2; call += 1)
+      expect(await run('onResponse')).toEqual({ result: { content: [{ type: 'text', text: '0' }] } });
+  });
+});

@@ -100,7 +100,10 @@ export class ThreadPlugin {
   ) {
     this.plugin = this.asPlugin();
     const { thread, port } = started;
-    port.on('message', (message: FromThread) => this.received(message));
+    port.on(
+      'message',
+      orEnd(thread, (message) => this.received(message)),
+    );
     // The thread ends with its plugin, so nothing of it keeps the process alive.
     port.unref();
     thread.on('error', (error: NodeJS.ErrnoException) =>
@@ -116,10 +119,11 @@ export class ThreadPlugin {
     const { thread, port } = started;
     const early: object[] = [];
     const loading = new Promise<FromThread>((resolve) => {
-      port.on('message', (message: FromThread) => {
+      const first = (message: FromThread): void => {
         if ('detached' in message) early.splice(0, 1, factsOf(message.detached));
         else resolve(message);
-      });
+      };
+      port.on('message', orEnd(thread, first));
       const ended = (how: string): void => resolve({ unusable: `${use} cannot be loaded: ${how}` });
       thread.once('error', (error: Error) => ended(error.message));
       thread.once('exit', () => ended('its code ended the thread'));
@@ -347,6 +351,17 @@ interface Started {
   /** Where Linux shows the processor time of the thread. */
   readonly threadFile?: string | undefined;
 }
+
+/** A module that gets hold of the port can send anything: a message that cannot be read ends its thread. */
+const orEnd =
+  (thread: Worker, take: (message: FromThread) => void) =>
+  (message: FromThread): void => {
+    try {
+      take(message);
+    } catch {
+      void thread.terminate();
+    }
+  };
 
 function start({ use, directory, memory }: ThreadPluginOptions): Started {
   const { file, execArgv } = threadProgram('plugin-side', import.meta.url);

@@ -1,6 +1,6 @@
 /** The thread of a plugin that is a module. Code of the plugin runs here only. */
 import { readlinkSync } from 'node:fs';
-import { receiveMessageOnPort, workerData } from 'node:worker_threads';
+import { parentPort, receiveMessageOnPort, workerData } from 'node:worker_threads';
 import type { JsonObject, ListItem, Plugin, PluginCall, PluginError, PluginLog } from '../api.js';
 import { InvalidAnswer, MOST_JSON } from '../hook-answers.js';
 import { placeOf } from '../hook-errors.js';
@@ -8,6 +8,9 @@ import { hooksOf, loadPluginModule } from '../plugin-module.js';
 import type { FromThread, HookRun, Part, PluginThreadData, SentAnswer, SentCall, ToThread } from './messages.js';
 
 const { use, directory, port, parts, arrived, timeOrigin } = workerData as PluginThreadData;
+// The module of the plugin shares these two: it must not find the ports, nor fill a queue that the gateway does not read.
+parentPort?.close();
+for (const key of Object.keys(workerData)) Reflect.deleteProperty(workerData, key);
 const flag = new Int32Array(arrived);
 const tell = (message: FromThread): void => port.postMessage(message);
 
